@@ -1,0 +1,62 @@
+# Everything runs inside .venv, at the versions that constraints.txt pins.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+EXTRA  := server or browser or cluster
+
+# A stamp is a file that says "this step is done"; a second make finds it and does nothing.
+MADE   := $(VENV)/.made
+CORE   := $(VENV)/.installed-core
+DEV    := $(VENV)/.installed-dev
+DEMO   := $(VENV)/.installed-demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test test-extra test-all bench format clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+$(MADE):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dowse needs Python 3.11 or newer; set PYTHON=")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(CORE): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e .
+	touch $@
+
+$(DEV): $(CORE)
+	$(PIP) -e '.[dev]'
+	touch $@
+
+$(DEMO): $(CORE) requirements-demo.txt
+	$(PIP) --no-deps -r requirements-demo.txt
+	touch $@
+
+demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
+	$(BIN)/dowse demo
+
+check: $(DEV)  ## formatting, lint, strict types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src/
+
+test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'
+
+test-extra: $(DEV) $(DEMO)  ## the rest; exit status 5 means that there are none yet
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)' || test $$? -eq 5
+
+test-all: test test-extra  ## test, then test-extra
+
+bench: $(DEV) $(DEMO)  ## the benchmarks
+	$(BIN)/python -m benchmarks.run
+
+format: $(DEV)  ## rewrite the files in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove .venv and what the tools leave behind
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

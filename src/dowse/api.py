@@ -1,0 +1,204 @@
+"""The public face: attack a batch, attack a stream, or only estimate a gradient."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.drive import Observer, Task
+from dowse.errors import InputError
+from dowse.estimators.base import Estimator
+from dowse.flow import Flow
+from dowse.geometry import Ball, Norm
+from dowse.inputs import Image, Labels, as_image, as_labels, check_pixels
+from dowse.losses import LossName, Outputs
+from dowse.methods import resolve_method
+from dowse.oracle import Target
+from dowse.priors import Prior
+from dowse.result import End, Outcome, Result
+from dowse.run import OnProgress, Run, Settings
+
+
+def attack(
+    target: Target,
+    x: Tensor,
+    y: Labels | None = None,
+    *,
+    method: str | object = "prgf",
+    surrogate: nn.Module | Prior | None = None,
+    norm: Norm = "l2",
+    eps: float | None = None,
+    step: float | None = None,
+    budget: int = 10_000,
+    seed: int = 0,
+    loss: LossName = "ce",
+    outputs: Outputs = "logits",
+    target_labels: Labels | None = None,
+    ids: Sequence[str] | None = None,
+    accept: str = "iterate",
+    concurrency: int = 8,
+    batch_size: int | None = None,
+    on_progress: OnProgress | None = None,
+    observers: Sequence[Observer] = (),
+    **options: Any,
+) -> Result:
+    """Attack N images and count what it cost.
+
+    Args:
+        target: An nn.Module in eval mode, or any callable, from points (n, C, H, W) in [0, 1] to scores (n, K).
+        x: The images, (N, C, H, W) in [0, 1], float32 or float64.
+        y: Their labels, (N,); None takes the target's own, with the query that every image starts with.
+        method: A name (`dowse methods` lists them), an estimator, or an attack object with a `flow`.
+        surrogate: A white-box module from points to logits, for the methods that need one, or a Prior.
+        norm: "l2" or "linf".
+        eps: The ball's radius ε of Eq. (2); None is the paper's, √(0.001·D) for l2 and 0.05 for l∞.
+        step: PGD's step η of Eq. (3); None is the paper's, min(2, ε/6) for l2 and ε/10 for l∞.
+        budget: The most queries an image may cost; never exceeded.
+        seed: An image's random stream is keyed by (seed, image id, method).
+        loss: "ce" or "margin".
+        outputs: What the target answers with, "logits" or "probs".
+        target_labels: (N,) classes to be reached, for a targeted attack.
+        ids: N names; None makes one of each image's pixels and label.
+        accept: "iterate" looks for success at iterates, "any" also at probes that lie in the ball.
+        concurrency: How many images are attacked at once.
+        batch_size: The most rows of one forward pass; None chooses by the image's size.
+        on_progress: Called with a Progress after every round of questions.
+        observers: See dowse.Observer.
+        options: The method's own, such as q=50, lam=0.05, subspace=50; see `dowse methods NAME`.
+
+    Returns:
+        A Result with success (N,), queries (N,), sent (N,), adversarial (N, C, H, W), end and summary().
+    """
+    check_pixels(x, rank=4)
+    labels, wanted = as_labels("y", y, len(x)), as_labels("target_labels", target_labels, len(x))
+    if ids is not None and len(ids) != len(x):
+        raise InputError(f"ids must name each of the {len(x)} images, got {len(ids)}")
+    names = [None] * len(x) if ids is None else [str(name) for name in ids]
+    images = [Image(*parts) for parts in zip(x, labels, wanted, names, strict=True)]
+    settings = Settings(
+        method=method, surrogate=surrogate, norm=norm, eps=eps, step=step, budget=budget, seed=seed, loss=loss,
+        outputs=outputs, targeted=target_labels is not None, accept=accept, concurrency=concurrency,
+        batch_size=batch_size, on_progress=on_progress, observers=observers, options=options,
+    )  # fmt: skip
+    run = Run(target, settings, x[0])
+    return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
+
+
+def stream(target: Target, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
+    """Attack any number of images lazily and yield each Outcome as it comes, in the order in which they end.
+
+    Memory depends on concurrency, q and the image's size, never on the number of images. Each image is checked as it
+    enters, the first one and all settings before any query.
+
+    Args:
+        target: As in `attack`.
+        images: Any iterable of tensors (C, H, W), pairs (x, label), triples (x, label, target_label) with
+            targeted=True, or dowse.Image.
+        settings: The keywords of `attack`, the method's own options among them; `targeted=True` says that every image
+            comes with a target_label.
+    """
+    entering = (as_image(item) for item in images)
+    first = next(entering, None)
+    if first is None:
+        raise InputError("the stream holds no image")
+    check_pixels(first.x, rank=3)
+    run = Run(target, Settings.of(settings), first.x)
+    return run.outcomes(run.task(i, image) for i, image in enumerate(chain([first], entering)))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated gradients of N images, without an attack.
+
+    Attributes:
+        gradient: ĝ of each image, (N, C, H, W); its length has no meaning for methods that return v itself.
+        alpha: The estimated cosine of the transfer gradient, (N,), NaN where the method estimates none.
+        lam: λ (or μ) that was used, (N,), NaN where the method has none.
+        queries: (N,) int64, the first f(x) included.
+        end: N ends; EXHAUSTED is the good one here.
+    """
+
+    gradient: Tensor
+    alpha: Tensor
+    lam: Tensor
+    queries: Tensor
+    end: list[End]
+
+
+def estimate(
+    target: Target,
+    x: Tensor,
+    y: Labels | None = None,
+    *,
+    method: str | object = "prgf",
+    surrogate: nn.Module | Prior | None = None,
+    **settings: Any,
+) -> Estimate:
+    """Estimate ∇f once at each image, (N, C, H, W), without PGD: ĝ, α, λ* and the queries spent.
+
+    Args:
+        target: As in `attack`.
+        x: The images, (N, C, H, W) in [0, 1].
+        y: Their labels, (N,); None takes the target's own.
+        method: An estimator: "rgf", "prgf", "averaging", …, or an object of your own.
+        surrogate: As in `attack`.
+        settings: The other keywords of `attack` that make sense here, the method's own options among them.
+    """
+    settings, options = Settings.split(settings)
+    resolved = resolve_method(method, norm=settings.get("norm", "l2"), step=None, options=options)
+    estimator = getattr(resolved.attack, "estimator", None)
+    if estimator is None:
+        raise InputError(f"method {resolved.name!r} is a whole attack and has no estimator to run by itself")
+    if surrogate is None and resolved.needs_surrogate:
+        raise InputError(f"method {resolved.name!r} needs a surrogate: give surrogate=, a white-box module")
+    notes = _LastNotes()
+    result = attack(
+        target,
+        x,
+        y,
+        method=_Once(estimator),
+        surrogate=surrogate,
+        accept="never",
+        observers=[notes],
+        **settings,
+    )
+    zero = torch.zeros_like(x[0])
+    return Estimate(
+        gradient=torch.stack([zero if o.value is None else o.value for o in result.outcomes]),
+        alpha=torch.tensor([notes.of(i, "alpha") for i in range(len(x))]),
+        lam=torch.tensor([notes.of(i, "lam", "mu") for i in range(len(x))]),
+        queries=result.queries,
+        end=result.end,
+    )
+
+
+@dataclass(frozen=True)
+class _Once:
+    """An attack that estimates one gradient and returns it."""
+
+    estimator: Estimator[Any]
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        ĝ, _ = yield from self.estimator.estimate(self.estimator.init(x), x, f, rng)
+        return ĝ
+
+    def check(self, x: Tensor) -> None:
+        self.estimator.init(x)
+
+
+@dataclass
+class _LastNotes(Observer):
+    """The last note of each image."""
+
+    values: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def noted(self, task: Task, values: dict[str, float]) -> None:
+        self.values[task.index] = values
+
+    def of(self, index: int, *names: str) -> float:
+        values = self.values.get(index, {})
+        return next((values[name] for name in names if name in values), math.nan)

@@ -1,0 +1,60 @@
+"""The two ends of the scale: the surrogate's gradient with no feedback, and the target's own gradient."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dowse.errors import positive
+from dowse.flow import Flow, check, gradient_at, prior_at
+from dowse.geometry import Ball, default_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """PGD on the surrogate alone, its last iterate asked about once. Cost: 1 query in all after the image's own.
+
+    Attributes:
+        steps: Steps on the surrogate.
+        step: η of Eq. (3); None is the paper's for the ball's norm.
+    """
+
+    steps: int = 20
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        positive(steps=self.steps)
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """Attack x, (*s)."""
+        x0, η = x, self.step or default_step(ball)
+        for _ in range(self.steps):
+            g = yield from prior_at(x)
+            x = ball.project(x + η * ball.steepest(g), x0)  # Eq. (3)
+        yield from check(x)
+        return x
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhiteBox:
+    """PGD on the target's own gradient, for reference. Cost: 1 query an iteration, a forward and a backward pass.
+
+    Attributes:
+        steps: Steps before it gives up.
+        step: η of Eq. (3); None is the paper's for the ball's norm.
+    """
+
+    steps: int = 100
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        positive(steps=self.steps)
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """Attack x, (*s)."""
+        x0, η = x, self.step or default_step(ball)
+        for _ in range(self.steps):
+            g = yield from gradient_at(x)
+            x = ball.project(x + η * ball.steepest(g), x0)  # Eq. (3)
+        yield from check(x)
+        return x

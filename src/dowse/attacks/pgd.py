@@ -1,0 +1,44 @@
+"""Projected gradient descent, Eq. (3) of the paper, on an estimated gradient."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dowse.estimators.base import Estimator
+from dowse.flow import Flow, check
+from dowse.geometry import Ball, default_step
+
+
+def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+    """Step along estimates of ∇f inside the ball around x0, (*s), whose loss f is known; ends only from outside.
+
+    The check of an iterate is the f(x) that the next estimate starts from, so an iteration costs the estimate plus one.
+    """
+    x, state = x0, estimator.init(x0)
+    while True:
+        ĝ, state = yield from estimator.estimate(state, x, f, rng)
+        x = ball.project(x + step * ball.steepest(ĝ), x0)  # Eq. (3)
+        f = yield from check(x)
+
+
+@dataclass(frozen=True)
+class PGD:
+    """An estimator made an attack.
+
+    Attributes:
+        estimator: What estimates ∇f.
+        step: η of Eq. (3); None is the paper's for the ball's norm.
+    """
+
+    estimator: Estimator[Any]
+    step: float | None = None
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """Attack x, (*s), by Eq. (3)."""
+        return pgd(x, f, self.estimator, self.step or default_step(ball), ball, rng)
+
+    def check(self, x: Tensor) -> None:
+        """Raise what the estimator has against an image like x, (*s), before any query."""
+        self.estimator.init(x)

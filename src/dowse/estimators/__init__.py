@@ -1,0 +1,8 @@
+"""Estimators of the gradient of f from queries: frozen parameters, explicit state, randomness passed in."""
+
+from dowse.estimators.averaging import Averaging
+from dowse.estimators.base import Estimator
+from dowse.estimators.prgf import PRGF
+from dowse.estimators.rgf import RGF
+
+__all__ = ["PRGF", "RGF", "Averaging", "Estimator"]

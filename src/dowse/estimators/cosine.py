@@ -1,0 +1,86 @@
+"""How well the transfer gradient points: α by Sec. 3.3 and A² by Appendix C, for P-RGF and for averaging."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dowse import theory
+from dowse.errors import InputError, fraction, positive
+from dowse.estimators.probing import Probing, State
+from dowse.flow import Flow
+from dowse.sampling import sphere
+
+
+class Cosine(NamedTuple):
+    """The transfer gradient, flipped so that f grows along it, (*s), and its estimated cosine α to ∇f."""
+
+    v: Tensor
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineEstimation(Probing):
+    """The parameters of estimating α and A².
+
+    Attributes:
+        norm_samples: S, the probes that estimate ‖∇f‖, and as many more for A².
+        norm_period: Iterations between two such estimates.
+        a_square: A² if it is known; None estimates it as in Appendix C.
+        gamma: A² = gamma·d/D instead, as the authors' code has it (3.5 there).
+    """
+
+    norm_samples: int = 10
+    norm_period: int = 10
+    a_square: float | None = None
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(norm_samples=self.norm_samples, norm_period=self.norm_period)
+        fraction(a_square=self.a_square)
+        if self.gamma is not None:
+            positive(gamma=self.gamma)
+        if self.a_square is not None and self.gamma is not None:
+            raise InputError("a_square= and gamma= both say what A² is: give one of them")
+        if self.subspace is None and (self.a_square is not None or self.gamma is not None):
+            raise InputError("a_square= and gamma= are about the data-dependent prior: give subspace= too")
+
+    def slope(self, state: State, x: Tensor, f: float, v: Tensor) -> Flow[tuple[float, State]]:
+        """vᵀ∇f by one query, Eq. (13); a surrogate without a gradient has slope 0 and costs nothing."""
+        if not v.any():
+            return 0.0, state
+        probes, state = yield from self.probe(state, x, f, lambda: v.unsqueeze(0).clone())
+        return float(probes.slope[0]), state
+
+    def cosine(self, state: State, x: Tensor, f: float, v: Tensor, rng: torch.Generator) -> Flow[tuple[Cosine, State]]:
+        """α of the unit transfer gradient v, (*s), clipped to [0, 1], and v flipped where f falls along it."""
+        slope, state = yield from self.slope(state, x, f, v)
+        if state.iteration % self.norm_period == 0:
+            state = yield from self._norms(state, x, f, v, rng)
+        if slope < 0:
+            v, slope = -v, -slope
+        α = min(1.0, slope / state.norm) if state.norm > 0 else float(slope > 0)  # Eq. (8)
+        return Cosine(v, α), state
+
+    def base_directions(self, state: State, n: int, x: Tensor, v: Tensor, rng: torch.Generator) -> Tensor:
+        """n unit directions before any bias towards v, uniform in the whole space or in the subspace, (n, *s)."""
+        return self.directions(state, n, x, rng)
+
+    def _norms(self, state: State, x: Tensor, f: float, v: Tensor, rng: torch.Generator) -> Flow[State]:
+        """‖∇f‖ by S probes, Eq. (16), and A² by S more in the subspace, Appendix C, unless it is given."""
+        probes, state = yield from self.probe(state, x, f, lambda: sphere(self.norm_samples, x, rng))
+        norm = theory.gradient_norm(probes.slope, x.numel())  # Eq. (16)
+        a_square, subspace = 0.0, state.subspace
+        if subspace is not None:
+            if self.a_square is not None:
+                a_square = self.a_square
+            elif self.gamma is not None:
+                a_square = min(1.0, self.gamma * subspace.d / x.numel())
+            else:
+                probes, state = yield from self.probe(
+                    state, x, f, lambda: self.base_directions(state, self.norm_samples, x, v, rng)
+                )
+                a_square = theory.a_square(probes.slope, subspace.d, norm)  # App. C
+        return replace(state, norm=norm, a_square=a_square)

@@ -1,0 +1,69 @@
+"""P-RGF: prior-guided random gradient-free estimation, Algorithm 1 of the paper (NeurIPS 2019)."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dowse import theory
+from dowse.errors import InputError, fraction
+from dowse.estimators.cosine import CosineEstimation
+from dowse.estimators.probing import State
+from dowse.flow import Flow, note, prior_at
+from dowse.sampling import biased, unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class PRGF(CosineEstimation):
+    """RGF with directions biased towards the transfer gradient v as much as theory says.
+
+    Cost an iteration: q + 1 with a fixed λ; with λ* 2 where λ* = 1 and q + 2 elsewhere, plus S queries every
+    `norm_period` iterations (2S with a subspace whose A² is estimated).
+
+    Differences to the paper: probes are clipped to the image range unless clip_probes=False, and σ grows where f is
+    flat (the paper's released code does that too).
+
+    Attributes:
+        lam: λ, the share of the transfer gradient in each direction; None takes λ* of Eq. (12) or (18).
+        exact_subspace: Sample by the remark in A.6, whose directions are exactly orthogonal to v.
+    """
+
+    lam: float | None = None
+    exact_subspace: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fraction(lam=self.lam)
+        if self.exact_subspace and self.subspace is None:
+            raise InputError("exact_subspace=True is about the data-dependent prior: give subspace= too")
+
+    def estimate(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
+        """ĝ at x, (*s), of Algorithm 1."""
+        v = unit((yield from prior_at(x)))
+        state = yield from self.settle_sigma(state, x, f, rng)
+        λ = self.lam
+        if λ is None:
+            (v, α), state = yield from self.cosine(state, x, f, v, rng)  # line 1
+            λ = self._optimal(α, state, x.numel())  # line 2
+            yield from note(alpha=α, lam=λ, norm=state.norm, a_square=state.a_square, sigma=state.sigma)
+            if λ == 1:  # line 3
+                return v, replace(state, iteration=state.iteration + 1)
+        probes, state = yield from self.probe(
+            state,
+            x,
+            f,
+            lambda: biased(v, λ, self.base_directions(state, self.q, x, v, rng)),  # lines 8, 9
+        )
+        ĝ = probes.gradient(x.shape)  # lines 10, 12: Eq. (5)
+        return ĝ, replace(state, iteration=state.iteration + 1)
+
+    def base_directions(self, state: State, n: int, x: Tensor, v: Tensor, rng: torch.Generator) -> Tensor:
+        """n unit directions of the whole space, of the subspace, or of its part orthogonal to v, (n, *s)."""
+        if self.exact_subspace and state.subspace is not None:
+            return state.subspace.sphere_orthogonal(n, v, rng)
+        return self.directions(state, n, x, rng)
+
+    def _optimal(self, α: float, state: State, D: int) -> float:
+        if state.subspace is None:
+            return theory.lambda_star(α**2, D, self.q)  # Eq. (12)
+        return theory.lambda_star_subspace(α**2, state.a_square, state.subspace.d, self.q)  # Eq. (18)

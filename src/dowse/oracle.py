@@ -1,0 +1,216 @@
+"""The only holder of the target: packs questions into batches, asks, and turns scores into losses and verdicts."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dowse.errors import InputError
+from dowse.flow import Answer
+from dowse.losses import Objective
+
+Target = Callable[..., Tensor]
+
+
+@dataclass
+class Request:
+    """One image's question.
+
+    Attributes:
+        points: The rows to send, (n, *s).
+        label: The label the objective is about; None means the target's own label of the first row.
+        seeds: A seed for each row, (n,), for targets that draw noise.
+        gradient: Whether the gradient of f is wanted too.
+    """
+
+    points: Tensor
+    label: int | None
+    seeds: Tensor | None = None
+    gradient: bool = False
+
+
+class Reply(NamedTuple):
+    """What became of a request: an answer, or the cause why there is none, and how many rows went and came back."""
+
+    answer: Answer | None
+    label: int | None
+    sent: int
+    answered: int
+    cause: Exception | None
+
+
+@dataclass
+class _Progress:
+    """How far a request has come while its rows travel in several batches."""
+
+    scores: list[Tensor] = field(default_factory=list)
+    gradients: list[Tensor] = field(default_factory=list)
+    sent: int = 0
+    answered: int = 0
+    cause: Exception | None = None
+
+
+class _Span(NamedTuple):
+    """Rows start to stop of request number `request`."""
+
+    request: int
+    start: int
+    stop: int
+
+
+class Oracle:
+    """Answers questions about images with the target's scores.
+
+    A target whose attribute `takes_row_seeds` is true is called as `target(points, seeds=(n,) int64)` and must draw
+    its noise per row from them, so that an image's result does not depend on its neighbours.
+
+    Args:
+        target: From points (n, *s) in [0, 1] to scores (n, K).
+        objective: What f and "adversarial" mean.
+        batch_size: The most rows of one forward pass; None chooses by the image's size.
+    """
+
+    def __init__(self, target: Target, objective: Objective, batch_size: int | None = None) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        if isinstance(target, nn.Module) and target.training:
+            warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)
+        self.target = target
+        self.objective = objective
+        self.batch_size = batch_size
+        self.classes: int | None = None
+        self.takes_row_seeds = bool(getattr(target, "takes_row_seeds", False))
+
+    def learn_classes(self, like: Tensor) -> None:
+        """Learn K by a forward pass of zero rows, where the target takes one; like is one image, (*s)."""
+        if self.classes is not None:
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scores = self._forward(like.new_empty((0, *like.shape)), torch.empty(0, dtype=torch.int64))
+        except Exception:
+            return
+        if isinstance(scores, Tensor) and scores.ndim == 2:
+            self.classes = scores.shape[1]
+
+    def check_label(self, label: int) -> None:
+        """Raise InputError if a label cannot be one of the target's classes, as far as they are known."""
+        if label < 0 or (self.classes is not None and label >= self.classes):
+            known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
+            raise InputError(f"label {label} is out of range: {known}, labels count from 0")
+
+    def ask(self, requests: Sequence[Request]) -> list[Reply]:
+        """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
+        progress = [_Progress() for _ in requests]
+        for gradient in (False, True):
+            chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
+            for batch in self._batches(requests, progress, chosen):
+                self._send(requests, progress, batch, gradient)
+        return [self._reply(request, done) for request, done in zip(requests, progress, strict=True)]
+
+    def _batches(
+        self, requests: Sequence[Request], progress: Sequence[_Progress], chosen: Sequence[int]
+    ) -> Iterator[list[_Span]]:
+        """Full batches of rows in order; the rows of a request that has failed are left out."""
+        batch: list[_Span] = []
+        room = 0
+        for i in chosen:
+            n, start = len(requests[i].points), 0
+            while start < n and progress[i].cause is None:
+                if not batch:
+                    room = self.batch_size or default_batch_size(requests[i].points)
+                stop = min(n, start + room)
+                batch.append(_Span(i, start, stop))
+                room -= stop - start
+                start = stop
+                if room == 0:
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def _send(
+        self,
+        requests: Sequence[Request],
+        progress: Sequence[_Progress],
+        batch: Sequence[_Span],
+        gradient: bool,
+    ) -> None:
+        points = _join([requests[i].points[start:stop] for i, start, stop in batch])
+        seeds = [s[start:stop] for i, start, stop in batch if (s := requests[i].seeds) is not None]
+        for i, start, stop in batch:
+            progress[i].sent += stop - start
+        gradients: Tensor | None = None
+        try:
+            if gradient:
+                scores, gradients = self._forward_backward(requests, points, batch, _join(seeds) if seeds else None)
+            else:
+                scores = self._forward(points, _join(seeds) if seeds else None)
+            scores = self._checked(scores, len(points))
+        except Exception as cause:
+            for i, _, _ in batch:
+                progress[i].cause = cause
+            return
+        row = 0
+        for i, start, stop in batch:
+            n = stop - start
+            progress[i].answered += n
+            progress[i].scores.append(scores[row : row + n])
+            if gradients is not None:
+                progress[i].gradients.append(gradients[row : row + n])
+            row += n
+
+    def _forward(self, points: Tensor, seeds: Tensor | None) -> Tensor:
+        with torch.no_grad():
+            return self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
+
+    def _forward_backward(
+        self, requests: Sequence[Request], points: Tensor, batch: Sequence[_Span], seeds: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        labels = torch.tensor([requests[i].label for i, a, b in batch for _ in range(b - a)], device=points.device)
+        with torch.enable_grad():
+            points = points.detach().clone().requires_grad_()
+            scores = self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
+            (gradients,) = torch.autograd.grad(self.objective.value(scores, labels).sum(), points)
+        return scores, gradients
+
+    def _checked(self, scores: object, n: int) -> Tensor:
+        """Scores as (n, K) float64 on the CPU, or a TypeError that says what came instead."""
+        if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != n:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}")
+        if self.classes is None:
+            self.classes = scores.shape[1]
+        if scores.shape[1] != self.classes:
+            raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
+        return scores.detach().to("cpu", torch.float64)
+
+    def _reply(self, request: Request, done: _Progress) -> Reply:
+        if done.cause is not None:
+            return Reply(None, request.label, done.sent, done.answered, done.cause)
+        scores = _join(done.scores)
+        label = int(scores[0].argmax()) if request.label is None else request.label
+        self.check_label(label)
+        labels = torch.full((len(scores),), label)
+        answer = Answer(
+            loss=self.objective.value(scores, labels),
+            adversarial=self.objective.adversarial(scores, labels),
+            scores=scores,
+            gradient=_join(done.gradients) if done.gradients else None,
+        )
+        return Reply(answer, label, done.sent, done.answered, None)
+
+
+def default_batch_size(points: Tensor) -> int:
+    """Rows of a forward pass that keep a CPU's caches warm (8 at 3×224×224) or a GPU full; points (n, *s)."""
+    elements = 2**20 if points.device.type == "cpu" else 2**25
+    return min(256, max(8, elements // max(1, points[0].numel())))
+
+
+def _join(parts: Sequence[Tensor]) -> Tensor:
+    """One tensor of all rows, without a copy where it is one already."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))

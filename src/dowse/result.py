@@ -1,0 +1,165 @@
+"""How an attack on an image ended, and what many of them amount to."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class End(StrEnum):
+    """Why the conversation about an image ended; `sentence` says it to the reader."""
+
+    ADVERSARIAL = "adversarial"
+    BUDGET = "budget"
+    EXHAUSTED = "exhausted"
+    ALREADY_WRONG = "already_wrong"
+    NONFINITE = "nonfinite"
+    TARGET_FAILED = "target_failed"
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    End.ADVERSARIAL: "An adversarial image was found inside the ball.",
+    End.BUDGET: "The next question would have cost more queries than the budget has left.",
+    End.EXHAUSTED: "The method gave up before the budget was spent.",
+    End.ALREADY_WRONG: "The target misclassifies the image unchanged, so there was nothing to attack.",
+    End.NONFINITE: "The target answered with NaN or infinite scores.",
+    End.TARGET_FAILED: "The target raised an error instead of answering.",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one image.
+
+    Attributes:
+        index: Its position among the images given.
+        id: Its name, from which its random stream is drawn.
+        end: Why it ended.
+        queries: Rows the target answered.
+        sent: Rows handed to the target.
+        budget: The most queries it was allowed.
+        label: The label it was attacked as; the target's own if none was given, None if it was never answered.
+        adversarial: The adversarial image, or the last iterate, which lies in the ball, (*s).
+        distance: ‖adversarial − x‖ in the attack's norm.
+        loss: f at `adversarial`, NaN if it was never answered.
+        cause: What the target raised, for TARGET_FAILED.
+        value: What the flow returned, if it ended by itself.
+    """
+
+    index: int
+    id: str
+    end: End
+    queries: int
+    sent: int
+    budget: int
+    label: int | None
+    adversarial: Tensor
+    distance: float
+    loss: float
+    cause: Exception | None = None
+    value: Any = None
+
+    @property
+    def success(self) -> bool:
+        """Whether an adversarial image was found."""
+        return self.end is End.ADVERSARIAL
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in numbers; images that were misclassified from the start are left out of all but `already_wrong`.
+
+    Attributes:
+        n: Images attacked.
+        successes: How many of them were fooled.
+        asr: The attack success rate, successes / n.
+        mean_queries: AVG. Q of the paper: over successes only, which flatters a method that fails on hard images.
+        median_queries: The median with every failure counted as infinite.
+        mean_queries_budget: The mean with every failure counted at the whole budget.
+        queries: All queries of the attacked images.
+        already_wrong: Images left out.
+    """
+
+    n: int
+    successes: int
+    asr: float
+    mean_queries: float
+    median_queries: float
+    mean_queries_budget: float
+    queries: int
+    already_wrong: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.successes}/{self.n} fooled (ASR {self.asr:.1%}), AVG. Q {self.mean_queries:.1f}, "
+            f"median {self.median_queries:g} (failures infinite), "
+            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong"
+        )
+
+
+class Result:
+    """The outcomes of N images, in the order the images were given.
+
+    Attributes:
+        outcomes: One Outcome an image.
+        success: (N,) bool.
+        queries: (N,) int64, rows answered.
+        sent: (N,) int64, rows handed to the target; never below `queries`.
+        adversarial: (N, *s), on a failure the last iterate, which lies in the ball.
+        end: N ends, each with a sentence.
+    """
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes = sorted(outcomes, key=lambda outcome: outcome.index)
+        self.success = torch.tensor([outcome.success for outcome in self.outcomes])
+        self.queries = torch.tensor([outcome.queries for outcome in self.outcomes])
+        self.sent = torch.tensor([outcome.sent for outcome in self.outcomes])
+        self.adversarial = torch.stack([outcome.adversarial for outcome in self.outcomes])
+        self.end = [outcome.end for outcome in self.outcomes]
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def __repr__(self) -> str:
+        return f"Result({self.summary()})"
+
+    def summary(self) -> Summary:
+        """The run in numbers, see Summary."""
+        return summarize(self.outcomes)
+
+    def success_at(self, queries: float) -> float:
+        """The share of attacked images fooled within so many queries; NaN if none was attacked."""
+        attacked = _attacked(self.outcomes)
+        fooled = sum(outcome.success and outcome.queries <= queries for outcome in attacked)
+        return fooled / len(attacked) if attacked else math.nan
+
+
+def summarize(outcomes: Sequence[Outcome]) -> Summary:
+    """The numbers of any outcomes, from one run or from many."""
+    attacked = _attacked(outcomes)
+    spent = [outcome.queries for outcome in attacked if outcome.success]
+    n, failures = len(attacked), [outcome for outcome in attacked if not outcome.success]
+    ordered = sorted(spent) + [math.inf] * len(failures)
+    return Summary(
+        n=n,
+        successes=len(spent),
+        asr=len(spent) / n if n else math.nan,
+        mean_queries=sum(spent) / len(spent) if spent else math.nan,
+        median_queries=(ordered[(n - 1) // 2] + ordered[n // 2]) / 2 if n else math.nan,
+        mean_queries_budget=(sum(spent) + sum(o.budget for o in failures)) / n if n else math.nan,
+        queries=sum(outcome.queries for outcome in attacked),
+        already_wrong=len(outcomes) - n,
+    )
+
+
+def _attacked(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.end is not End.ALREADY_WRONG]

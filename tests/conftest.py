@@ -1,0 +1,27 @@
+"""What every test shares: one torch thread per worker, hypothesis without deadlines, the shared images."""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
+
+import hypothesis
+import pytest
+import torch
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("dowse", deadline=None)
+hypothesis.settings.load_profile("dowse")
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared weights and images: $DOWSE_SHARED, or ../shared beside the project."""
+    folder = Path(os.environ.get("DOWSE_SHARED", PROJECT.parent / "shared"))
+    if not (folder / "models").is_dir():
+        pytest.skip(
+            f"no shared weights and images at {folder}; set DOWSE_SHARED to where models/ and data/ are"
+        )
+    return folder
