@@ -160,7 +160,7 @@ def estimate(
         target,
         x,
         y,
-        method=_Once(estimator),
+        method=_Once(estimator, resolved.name),
         surrogate=surrogate,
         accept="never",
         observers=[notes],
@@ -181,6 +181,7 @@ class _Once:
     """An attack that estimates one gradient and returns it."""
 
     estimator: Estimator[Any]
+    name: str
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         ĝ, _ = yield from self.estimator.estimate(self.estimator.init(x), x, f, rng)

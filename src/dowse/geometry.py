@@ -61,7 +61,8 @@ class L2:
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
         """Euclidean length of each row's displacement."""
-        return torch.linalg.vector_norm((x - x0).flatten(1), dim=1)
+        length: Tensor = torch.linalg.vector_norm((x - x0).flatten(1), dim=1)
+        return length
 
 
 @dataclass(frozen=True)
