@@ -12,6 +12,7 @@ DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo check test test-extra test-all bench format clean
 
 help:  ## list the targets
@@ -26,11 +27,11 @@ $(CORE): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e .
 	touch $@
 
-$(DEV): $(CORE)
+$(DEV): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
-	touch $@
+	touch $(CORE) $@
 
-$(DEMO): $(CORE) requirements-demo.txt
+$(DEMO): $(MADE) constraints.txt requirements-demo.txt
 	$(PIP) --no-deps -r requirements-demo.txt
 	touch $@
 

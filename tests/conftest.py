@@ -1,4 +1,4 @@
-"""What every test shares: one torch thread per worker, hypothesis without deadlines, the shared images."""
+"""What every test shares: one torch thread per worker, fast malloc, hypothesis without deadlines, the shared images."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,10 @@ import hypothesis
 import pytest
 import torch
 
+from dowse.tuning import ensure_fast_malloc
+
 torch.set_num_threads(1)
+ensure_fast_malloc()  # as the command line does
 hypothesis.settings.register_profile("dowse", deadline=None)
 hypothesis.settings.load_profile("dowse")
 
@@ -21,7 +24,5 @@ def shared() -> Path:
     """The folder of shared weights and images: $DOWSE_SHARED, or ../shared beside the project."""
     folder = Path(os.environ.get("DOWSE_SHARED", PROJECT.parent / "shared"))
     if not (folder / "models").is_dir():
-        pytest.skip(
-            f"no shared weights and images at {folder}; set DOWSE_SHARED to where models/ and data/ are"
-        )
+        pytest.skip(f"no shared weights and images at {folder}; set DOWSE_SHARED to where models/ and data/ are")
     return folder

@@ -4,6 +4,7 @@ from dowse.api import Estimate, attack, estimate, stream
 from dowse.drive import Observer, Progress
 from dowse.errors import InputError
 from dowse.inputs import Image
+from dowse.priors import Surrogate
 from dowse.result import End, Outcome, Result, Summary
 
 __version__ = "0.1.0"
@@ -18,6 +19,7 @@ __all__ = [
     "Progress",
     "Result",
     "Summary",
+    "Surrogate",
     "attack",
     "estimate",
     "stream",

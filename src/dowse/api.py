@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dowse.drive import Observer, Task
 from dowse.errors import InputError
@@ -18,28 +18,34 @@ from dowse.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.losses import LossName, Outputs
 from dowse.methods import resolve_method
 from dowse.oracle import Target
-from dowse.priors import Prior
+from dowse.priors import SurrogateLike
 from dowse.result import End, Outcome, Result
 from dowse.run import OnProgress, Run, Settings
 
 
 def attack(
-    target: Target,
+    target: Target | str,
     x: Tensor,
     y: Labels | None = None,
     *,
     method: str | object = "prgf",
-    surrogate: nn.Module | Prior | None = None,
+    surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None,
+    combine: str = "mean",
     norm: Norm = "l2",
     eps: float | None = None,
     step: float | None = None,
     budget: int = 10_000,
     seed: int = 0,
-    loss: LossName = "ce",
+    loss: LossName | None = None,
     outputs: Outputs = "logits",
+    reveals: str | None = None,
+    decimals: int | None = None,
     target_labels: Labels | None = None,
     ids: Sequence[str] | None = None,
     accept: str = "iterate",
+    quantize: bool = False,
+    repeats: int = 1,
+    verify: int = 0,
     concurrency: int = 8,
     batch_size: int | None = None,
     on_progress: OnProgress | None = None,
@@ -49,21 +55,30 @@ def attack(
     """Attack N images and count what it cost.
 
     Args:
-        target: An nn.Module in eval mode, or any callable, from points (n, C, H, W) in [0, 1] to scores (n, K).
+        target: An nn.Module in eval mode, or any callable, from points (n, C, H, W) in [0, 1] to scores (n, K), or a
+            spec string such as "dowse:imagenet_resnet18", "onnx:FILE" or "http://…" (docs/targets.md).
         x: The images, (N, C, H, W) in [0, 1], float32 or float64.
         y: Their labels, (N,); None takes the target's own, with the query that every image starts with.
         method: A name (`dowse methods` lists them), an estimator, or an attack object with a `flow`.
-        surrogate: A white-box module from points to logits, for the methods that need one, or a Prior.
+        surrogate: A white-box module from points to logits, for the methods that need one, or its spec, a
+            dowse.Surrogate, a Prior, or a list of these (docs/surrogates.md).
+        combine: What becomes of several surrogates: "mean" averages their normalised gradients, "cycle" takes turns.
         norm: "l2" or "linf".
         eps: The ball's radius ε of Eq. (2); None is the paper's, √(0.001·D) for l2 and 0.05 for l∞.
         step: PGD's step η of Eq. (3); None is the paper's, min(2, ε/6) for l2 and ε/10 for l∞.
         budget: The most queries an image may cost; never exceeded.
         seed: An image's random stream is keyed by (seed, image id, method).
-        loss: "ce" or "margin".
+        loss: "ce" or "margin"; None is the method's own, "ce" for all but autozoom.
         outputs: What the target answers with, "logits" or "probs".
+        reveals: "topk:5" hides all but the five best classes, to study a target that shows less; None hides nothing.
+        decimals: Rounds the target's probabilities to so many decimals before the attack sees them; None does not.
         target_labels: (N,) classes to be reached, for a targeted attack.
         ids: N names; None makes one of each image's pixels and label.
         accept: "iterate" looks for success at iterates, "any" also at probes that lie in the ball.
+        quantize: Keeps every iterate and every probe an 8-bit image, so that what is found survives a picture file; the
+            probes' `sigma` then starts at one level, 1/255, unless given.
+        repeats: For a target that draws noise: each row is sent so often, each time a query, and the mean answers.
+        verify: Re-checks a success so often; `result.verified` counts those still adversarial, `queries` none of them.
         concurrency: How many images are attacked at once.
         batch_size: The most rows of one forward pass; None chooses by the image's size.
         on_progress: Called with a Progress after every round of questions.
@@ -80,15 +95,16 @@ def attack(
     names = [None] * len(x) if ids is None else [str(name) for name in ids]
     images = [Image(*parts) for parts in zip(x, labels, wanted, names, strict=True)]
     settings = Settings(
-        method=method, surrogate=surrogate, norm=norm, eps=eps, step=step, budget=budget, seed=seed, loss=loss,
-        outputs=outputs, targeted=target_labels is not None, accept=accept, concurrency=concurrency,
+        method=method, surrogate=surrogate, combine=combine, norm=norm, eps=eps, step=step, budget=budget, seed=seed,
+        loss=loss, outputs=outputs, reveals=reveals, decimals=decimals, targeted=target_labels is not None,
+        accept=accept, quantize=quantize, repeats=repeats, verify=verify, concurrency=concurrency,
         batch_size=batch_size, on_progress=on_progress, observers=observers, options=options,
     )  # fmt: skip
     run = Run(target, settings, x[0])
     return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
 
 
-def stream(target: Target, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
+def stream(target: Target | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
     """Attack any number of images lazily and yield each Outcome as it comes, in the order in which they end.
 
     Memory depends on concurrency, q and the image's size, never on the number of images. Each image is checked as it
@@ -130,12 +146,12 @@ class Estimate:
 
 
 def estimate(
-    target: Target,
+    target: Target | str,
     x: Tensor,
     y: Labels | None = None,
     *,
     method: str | object = "prgf",
-    surrogate: nn.Module | Prior | None = None,
+    surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None,
     **settings: Any,
 ) -> Estimate:
     """Estimate ∇f once at each image, (N, C, H, W), without PGD: ĝ, α, λ* and the queries spent.
@@ -149,6 +165,8 @@ def estimate(
         settings: The other keywords of `attack` that make sense here, the method's own options among them.
     """
     settings, options = Settings.split(settings)
+    if "accept" in settings:
+        raise InputError("accept= says where an attack looks for success; an estimate looks for none: leave it out")
     resolved = resolve_method(method, norm=settings.get("norm", "l2"), step=None, options=options)
     estimator = getattr(resolved.attack, "estimator", None)
     if estimator is None:
@@ -163,14 +181,14 @@ def estimate(
         method=_Once(estimator, resolved.name),
         surrogate=surrogate,
         accept="never",
-        observers=[notes],
+        observers=[notes, *settings.pop("observers", ())],
         **settings,
     )
     zero = torch.zeros_like(x[0])
     return Estimate(
         gradient=torch.stack([zero if o.value is None else o.value for o in result.outcomes]),
-        alpha=torch.tensor([notes.of(i, "alpha") for i in range(len(x))]),
-        lam=torch.tensor([notes.of(i, "lam", "mu") for i in range(len(x))]),
+        alpha=torch.tensor([notes.of(i, "alpha") for i in range(len(x))], dtype=torch.float64),
+        lam=torch.tensor([notes.of(i, "lam", "mu") for i in range(len(x))], dtype=torch.float64),
         queries=result.queries,
         end=result.end,
     )

@@ -1,6 +1,7 @@
 """The scheduler: holds many conversations at once, charges before it asks, and ends who succeeded or cannot pay."""
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.flow import Flow, Note, PriorAt, Query, Question, check
+from dowse.flow import Answer, Flow, Note, PriorAt, Query, Question, check
 from dowse.geometry import Ball, contains
 from dowse.ledger import Ledger
 from dowse.oracle import Oracle, Reply, Request
-from dowse.priors import Prior
+from dowse.priors import Prior, gradient_of
 from dowse.result import End, Outcome
 from dowse.seeds import row_seeds, stream
 
@@ -91,6 +92,37 @@ class Observer:
         """A round of questions was answered."""
 
 
+class Diverged(Exception):  # noqa: N818 a turn of events, not an error
+    """The answers logged for an image are about other points than its attack asks about now: it must start anew.
+
+    Attributes:
+        sent: Rows that were handed to the target for the answers now void.
+    """
+
+    def __init__(self, sent: int) -> None:
+        super().__init__(f"the logged answers, for which {sent} rows were sent, do not fit")
+        self.sent = sent
+
+
+class Journal(Protocol):
+    """Remembers the answers that were paid for, so that an attack can be gone through again without paying."""
+
+    def recall(self, task: Task, query: Query) -> Reply | None:
+        """What is known of the image's next question, None if it was never asked; raises Diverged if it was another.
+
+        A reply without an answer says that the question failed once: it is counted, and asked again.
+        """
+        ...
+
+    def record(self, task: Task, query: Query, reply: Reply) -> None:
+        """The target answered the question, or failed to."""
+        ...
+
+    def commit(self) -> None:
+        """Make what was recorded last: no answer reaches an attack, and no question the target, before this returns."""
+        ...
+
+
 def drive(
     tasks: Iterable[Task],
     oracle: Oracle,
@@ -98,16 +130,22 @@ def drive(
     *,
     concurrency: int = 8,
     observers: Sequence[Observer] = (),
+    journal: Journal | None = None,
+    repeats: int = 1,
+    verify: int = 0,
 ) -> Iterator[Outcome]:
     """Attack images, `concurrency` at a time, and yield each outcome as it comes.
 
     Every round gathers the questions of all conversations, charges the ledger, asks the target once and sends the
     answers back. As an image ends the next one enters, so batches stay full and memory does not grow with the number
-    of images.
+    of images. What a journal recalls is charged and judged like any other answer, and the target never sees it.
+
+    For a target that draws noise: with `repeats` every row is asked that often, each time paid for, and the mean is the
+    answer; with `verify` an adversarial image is asked about that often again, which is no part of its queries.
     """
     if concurrency < 1:
         raise InputError(f"concurrency must be at least 1, got {concurrency}")
-    return _Driver(oracle, prior, concurrency, observers).run(iter(tasks))
+    return _Driver(oracle, prior, concurrency, observers, journal, repeats, verify).run(iter(tasks))
 
 
 class _Conversation:
@@ -115,11 +153,39 @@ class _Conversation:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.flow = _opened(task)
+        self._open()
+
+    def _open(self) -> None:
+        self.flow = _opened(self.task)
         self.question: Question | None = None
-        self.label = task.label
+        self.label = self.task.label
         self.opening = True
-        self.iterate, self.loss = task.x, math.nan
+        self.iterate, self.loss = self.task.x, math.nan
+        self.turns = 0
+
+    @property
+    def goal(self) -> int | None:
+        """The label that the objective is about."""
+        return self.label if self.task.wanted is None else self.task.wanted
+
+    @property
+    def query(self) -> Query:
+        """The question to the target that it waits on."""
+        assert isinstance(self.question, Query)
+        return self.question
+
+    def restart(self) -> None:
+        """Forget all that was said, and open again."""
+        self.flow.close()
+        self._open()
+        self.send(None)
+
+    def remember(self, query: Query, answer: Answer, row: int) -> bool:
+        """Keep a row and its loss if it lies in the ball; whether it does."""
+        inside = bool(contains(self.task.ball, query.points[row : row + 1], self.task.x))
+        if inside:
+            self.iterate, self.loss = query.points[row].clone(), float(answer.loss[row])
+        return inside
 
     def send(self, value: Any) -> tuple[bool, Any]:
         """Go on until the next question; (True, what the flow returned) once it has none."""
@@ -138,8 +204,18 @@ def _opened(task: Task) -> Flow[Any]:
 
 
 class _Driver:
-    def __init__(self, oracle: Oracle, prior: Prior | None, concurrency: int, observers: Sequence[Observer]) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        prior: Prior | None,
+        concurrency: int,
+        observers: Sequence[Observer],
+        journal: Journal | None,
+        repeats: int,
+        verify: int,
+    ) -> None:
         self.oracle, self.prior, self.concurrency, self.observers = oracle, prior, concurrency, observers
+        self.journal, self.repeats, self.verify = journal, repeats, verify
         self.ledger = Ledger()
         self.active: list[_Conversation] = []
         self.done = self.fooled = self.queries = 0
@@ -162,21 +238,15 @@ class _Driver:
             yield from self._advance(conversation, None)
 
     def _ask_target(self) -> Iterator[Outcome]:
-        """One round: whoever can pay is charged, asked for and answered."""
-        payers: list[tuple[_Conversation, Query]] = []
+        """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
+        payers: list[_Conversation] = []
         for conversation in list(self.active):
-            query = conversation.question
-            assert isinstance(query, Query)
-            if len(query.points) > self.ledger.remaining(conversation.task.index):
-                yield self._end(conversation, End.BUDGET)
+            if self._can_pay(conversation):
+                payers.append(conversation)
             else:
-                self.ledger.charge(conversation.task.index, len(query.points))
-                payers.append((conversation, query))
-        replies = self.oracle.ask([self._request(*payer) for payer in payers])
-        for (conversation, query), reply in zip(payers, replies, strict=True):
-            task = conversation.task
-            self.queries += reply.answered
-            self.ledger.settle(task.index, charged=len(query.points), answered=reply.answered, sent=reply.sent)
+                yield self._end(conversation, End.BUDGET)
+        for conversation, reply in self._recalled(payers) or self._asked(payers):
+            task, query = conversation.task, conversation.query
             for observer in self.observers:
                 observer.answered(task, query, reply)
             outcome = self._judge(conversation, query, reply)
@@ -185,41 +255,84 @@ class _Driver:
             else:
                 yield from self._advance(conversation, reply.answer)
 
-    def _request(self, conversation: _Conversation, query: Query) -> Request:
-        task, n = conversation.task, len(query.points)
-        label = conversation.label if task.wanted is None else task.wanted
+    def _asked(self, payers: Sequence[_Conversation]) -> list[tuple[_Conversation, Reply]]:
+        """Ask the target everyone's question; the answers are in the journal before anybody hears one."""
+        payers = [conversation for conversation in payers if self._can_pay(conversation)]
+        for conversation in payers:
+            self.ledger.charge(conversation.task.index, self._cost(conversation))
+        replies = self.oracle.ask([self._request(conversation) for conversation in payers])
+        for conversation, reply in zip(payers, replies, strict=True):
+            self._settle(conversation, reply)
+            if self.journal is not None:
+                self.journal.record(conversation.task, conversation.query, reply)
+        if self.journal is not None and payers:
+            self.journal.commit()
+        return list(zip(payers, replies, strict=True))
+
+    def _recalled(self, payers: Sequence[_Conversation]) -> list[tuple[_Conversation, Reply]]:
+        """The answers among the payers' that were paid for before; an image whose log does not fit starts anew."""
+        if self.journal is None:
+            return []
+        replies: list[tuple[_Conversation, Reply]] = []
+        for conversation in payers:
+            task = conversation.task
+            try:
+                while self._can_pay(conversation):
+                    reply = self.journal.recall(task, conversation.query)
+                    if reply is None:
+                        break
+                    self.ledger.charge(task.index, self._cost(conversation))
+                    self._settle(conversation, reply)
+                    if reply.answer is not None:
+                        replies.append((conversation, reply))
+                        break
+            except Diverged as diverged:
+                self.ledger.open(task.index, task.budget, sent=diverged.sent)
+                conversation.restart()
+        return replies
+
+    def _cost(self, conversation: _Conversation) -> int:
+        return self.repeats * len(conversation.query.points)
+
+    def _can_pay(self, conversation: _Conversation) -> bool:
+        return self._cost(conversation) <= self.ledger.remaining(conversation.task.index)
+
+    def _settle(self, conversation: _Conversation, reply: Reply) -> None:
+        charged = self._cost(conversation)
+        self.queries += reply.answered
+        self.ledger.settle(conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent)
+
+    def _request(self, conversation: _Conversation) -> Request:
+        task, query = conversation.task, conversation.query
         seeds = None
         if self.oracle.takes_row_seeds:
-            seeds = row_seeds(task.seed, task.id, self.ledger.account(task.index).queries, n)
-        return Request(query.points, label, seeds, query.gradient)
+            first = self.ledger.account(task.index).queries
+            seeds = row_seeds(task.seed, task.id, first, self._cost(conversation))
+        return Request(query.points, conversation.goal, seeds, query.gradient, self.repeats)
 
     def _judge(self, conversation: _Conversation, query: Query, reply: Reply) -> Outcome | None:
         """Look for an end in an answer; None if the conversation goes on."""
         task, answer = conversation.task, reply.answer
         if answer is None:
             return self._end(conversation, End.TARGET_FAILED, cause=reply.cause)
-        if not answer.scores.isfinite().all():
+        if not reply.finite:
             return self._end(conversation, End.NONFINITE)
         if conversation.opening:
             conversation.opening = False
             conversation.loss = float(answer.loss[0])
-            predicted = int(answer.scores[0].argmax())
-            conversation.label = predicted if task.label is None else task.label
-            already_wrong = predicted != conversation.label or predicted == task.wanted
+            conversation.label = reply.predicted if task.label is None else task.label
+            already_wrong = reply.predicted != conversation.label or reply.predicted == task.wanted
             if already_wrong and task.accept is not Accept.NEVER:
                 return self._end(conversation, End.ALREADY_WRONG)
             return None
         if task.accept is Accept.NEVER:
             return None
+        if query.candidate:
+            conversation.remember(query, answer, len(query.points) - 1)
         if query.candidate or task.accept is Accept.ANY:
-            inside = contains(task.ball, query.points, task.x)
-            if query.candidate and inside[-1]:
-                conversation.iterate, conversation.loss = query.points[-1].clone(), float(answer.loss[-1])
-            found = (inside & answer.adversarial).nonzero()
-            if len(found):
-                row = int(found[0])
-                conversation.iterate, conversation.loss = query.points[row].clone(), float(answer.loss[row])
-                return self._end(conversation, End.ADVERSARIAL)
+            for row in answer.adversarial.nonzero().flatten().tolist():
+                if conversation.remember(query, answer, row):
+                    return self._end(conversation, End.ADVERSARIAL)
         return None
 
     def _ask_prior(self) -> Iterator[Outcome]:
@@ -228,8 +341,13 @@ class _Driver:
             if self.prior is None:
                 raise InputError(f"method {waiting[0].task.method!r} asks for a surrogate's gradient: give surrogate=")
             points = torch.stack([c.question.x for c in waiting if isinstance(c.question, PriorAt)])
-            labels = torch.tensor([c.label if c.task.wanted is None else c.task.wanted for c in waiting])
-            for conversation, gradient in zip(waiting, self.prior.gradient(points, labels), strict=True):
+            labels, turns = torch.tensor([c.goal for c in waiting]), torch.tensor([c.turns for c in waiting])
+            gradients = gradient_of(self.prior, points, labels, turns)
+            for conversation, gradient in zip(waiting, gradients, strict=True):
+                conversation.turns += 1
+                if not gradient.isfinite().all():
+                    warnings.warn("the surrogate's gradient is not finite: it counts as zero", stacklevel=2)
+                    gradient = torch.zeros_like(gradient)
                 yield from self._advance(conversation, gradient)
 
     def _advance(self, conversation: _Conversation, value: Any) -> Iterator[Outcome]:
@@ -241,12 +359,32 @@ class _Driver:
             finished, returned = conversation.send(None)
         if finished:
             yield self._end(conversation, End.EXHAUSTED, value=returned)
+            return
+        question = conversation.question
+        if not isinstance(question, PriorAt) and not (isinstance(question, Query) and len(question.points)):
+            raise TypeError(
+                f"method {conversation.task.method!r} must yield a Query of at least one row, a PriorAt or a Note, "
+                f"got {question!r}; see docs/extending.md"
+            )
+
+    def _verified(self, conversation: _Conversation) -> int:
+        """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
+        task, goal = conversation.task, conversation.goal
+        points = conversation.iterate.detach().expand(self.verify, *task.x.shape)
+        seeds = row_seeds(task.seed, task.id, 0, self.verify, "verify") if self.oracle.takes_row_seeds else None
+        reply = self.oracle.ask([Request(points, goal, seeds)])[0]
+        self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
+        if reply.answer is None:
+            warnings.warn(f"image {task.id} could not be verified: {reply.cause!r}", stacklevel=2)
+            return 0
+        return int((reply.answer.adversarial & reply.answer.scores.isfinite().all(1)).sum())
 
     def _end(
         self, conversation: _Conversation, end: End, *, cause: Exception | None = None, value: Any = None
     ) -> Outcome:
         conversation.flow.close()
         self.active.remove(conversation)
+        verified = self._verified(conversation) if end is End.ADVERSARIAL and self.verify else 0
         task, account = conversation.task, self.ledger.close(conversation.task.index)
         adversarial = conversation.iterate.detach()
         outcome = Outcome(
@@ -262,6 +400,7 @@ class _Driver:
             loss=conversation.loss,
             cause=cause,
             value=value,
+            verified=verified,
         )
         self.done += 1
         self.fooled += outcome.success

@@ -1,7 +1,9 @@
 """Errors that give cause and remedy, and the small checks that raise them."""
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral, Real
 
 
 class InputError(ValueError):
@@ -22,15 +24,32 @@ def choose(what: str, value: str, allowed: Iterable[str]) -> None:
         raise InputError(f"{what}={value!r} is unknown: {nearest(str(value), allowed)}")
 
 
-def positive(**values: float) -> None:
-    """Raise InputError for any named value that is not above zero."""
+def positive(**values: object) -> None:
+    """Raise InputError for any named value that is not a finite number above zero."""
     for name, value in values.items():
-        if not value > 0:
-            raise InputError(f"{name} must be above 0, got {value!r}")
+        if not (_is_number(value, Real) and 0 < value < math.inf):  # type: ignore[operator]
+            raise InputError(f"{name} must be a finite number above 0, got {value!r}")
 
 
-def fraction(**values: float | None) -> None:
-    """Raise InputError for any named value outside [0, 1]; None is no value."""
+def count(**values: object) -> None:
+    """Raise InputError for any named value that is not a whole number of at least 1."""
     for name, value in values.items():
-        if value is not None and not 0 <= value <= 1:
+        if not is_count(value):
+            raise InputError(f"{name} counts and must be a whole number of at least 1, got {value!r}")
+
+
+def fraction(**values: object) -> None:
+    """Raise InputError for any named value that is not a number in [0, 1]; None is no value."""
+    for name, value in values.items():
+        if value is not None and not (_is_number(value, Real) and 0 <= value <= 1):  # type: ignore[operator]
             raise InputError(f"{name} must lie in [0, 1], got {value!r}")
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number of at least 1."""
+    return _is_number(value, Integral) and value >= 1  # type: ignore[operator]
+
+
+def _is_number(value: object, kind: type) -> bool:
+    """Whether a value is a number of the kind; True and False are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)

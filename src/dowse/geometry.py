@@ -7,7 +7,7 @@ from typing import Literal, Protocol, get_args
 import torch
 from torch import Tensor
 
-from dowse.errors import InputError, choose
+from dowse.errors import choose, positive
 from dowse.sampling import unit
 
 Norm = Literal["l2", "linf"]
@@ -35,7 +35,7 @@ class Ball(Protocol):
         ...
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
-        """‖x − x0‖ of each row: (n, *s), (*s) -> (n,)."""
+        """‖x − x0‖ of each row: (n, *s), (*s) -> (n,) float64 on the CPU."""
         ...
 
 
@@ -51,18 +51,28 @@ class L2:
         return unit(g)
 
     def project(self, x: Tensor, x0: Tensor) -> Tensor:
-        """Shrink x − x0 to length eps, then clip: clipping only moves x towards x0, which lies in [0, 1]."""
-        δ = x - x0
-        length = float(torch.linalg.vector_norm(δ))
-        radius = _inside(self.eps, x)
-        if length > radius:
-            δ *= radius / length
-        return (x0 + δ).clamp_(0, 1)
+        """Shrink x − x0 to length eps, then clip: clipping only moves x towards x0, which lies in [0, 1].
+
+        Rounding may carry a point out of the ball again, so the radius gives way until what is returned lies inside.
+        """
+        length = self._length(x, x0)
+        if length <= self.eps:
+            return x.clamp(0, 1)
+        radius, slack = self.eps, self.eps * torch.finfo(x.dtype).eps
+        while radius > 0:
+            projected = (x - x0).mul_(radius / length).add_(x0).clamp_(0, 1)
+            if self._length(projected, x0) <= self.eps:
+                return projected
+            radius, slack = radius - slack, 2 * slack
+        return x0.clone()
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
         """Euclidean length of each row's displacement."""
-        length: Tensor = torch.linalg.vector_norm((x - x0).flatten(1), dim=1)
+        length: Tensor = torch.linalg.vector_norm(_displacement(x, x0), dim=1)
         return length
+
+    def _length(self, x: Tensor, x0: Tensor) -> float:
+        return float(self.distance(x.unsqueeze(0), x0)[0])
 
 
 @dataclass(frozen=True)
@@ -83,14 +93,14 @@ class Linf:
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
         """Largest displacement of a pixel, of each row."""
-        return (x - x0).flatten(1).abs().amax(1)
+        return _displacement(x, x0).abs().amax(1)
 
 
 def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
     """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU."""
     flat = points.flatten(1)
     in_range = (flat.amin(1) >= 0) & (flat.amax(1) <= 1)
-    return (in_range & (ball.distance(points, x0) <= ball.eps)).cpu()
+    return in_range.cpu() & (ball.distance(points, x0) <= ball.eps)
 
 
 def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
@@ -98,8 +108,7 @@ def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
     choose("norm", norm, get_args(Norm))
     if eps is None:
         eps = math.sqrt(0.001 * dimension) if norm == "l2" else 0.05
-    if not 0 < eps < math.inf:
-        raise InputError(f"eps must be a positive radius, got {eps!r}; leave it out for the paper's")
+    positive(eps=eps)
     return L2(eps) if norm == "l2" else Linf(eps)
 
 
@@ -108,6 +117,11 @@ def default_step(ball: Ball) -> float:
     return min(2.0, ball.eps / 6) if ball.norm == "l2" else ball.eps / 10
 
 
+def _displacement(x: Tensor, x0: Tensor) -> Tensor:
+    """x − x0, (n, *s) and (*s) -> (n, D), in float64: in float32 the length of a long vector is off by up to 1e-4."""
+    return (x.cpu().double() - x0.cpu().double()).flatten(1)
+
+
 def _inside(eps: float, x: Tensor) -> float:
-    """A radius so little below eps that rounding cannot carry a projected point out of the ball."""
+    """A radius so little below eps that rounding cannot carry a clipped pixel out of the ball."""
     return max(eps - 8 * torch.finfo(x.dtype).eps * max(1.0, eps), 0.0)

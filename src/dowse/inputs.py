@@ -1,8 +1,9 @@
 """What comes in at the public boundary is checked here, before any query."""
 
 import math
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ class Image:
 def as_image(item: Any) -> Image:
     """An Image of what a stream may hold: an Image, a tensor, or a tuple (x, label) or (x, label, target_label)."""
     if isinstance(item, Image):
-        return item
+        return replace(item, label=_as_label(item.label), target_label=_as_label(item.target_label))
     parts = (item,) if isinstance(item, Tensor) else item
     if not isinstance(parts, tuple | list) or not 1 <= len(parts) <= 3:
         raise InputError(
@@ -41,8 +42,15 @@ def as_image(item: Any) -> Image:
             f"got {type(item).__name__}"
         )
     x, *labels = parts
-    label, target_label = ([None if value is None else int(value) for value in labels] + [None, None])[:2]
+    label, target_label = ([_as_label(value) for value in labels] + [None, None])[:2]
     return Image(x, label, target_label)
+
+
+def _as_label(value: Any) -> int | None:
+    try:
+        return None if value is None else operator.index(value)
+    except TypeError:
+        raise InputError(f"a label must be an integer or None, got {value!r}") from None
 
 
 def check_pixels(x: Any, rank: int) -> None:
@@ -73,7 +81,10 @@ def as_labels(name: str, labels: Labels | None, n: int) -> list[int | None]:
         return [None] * n
     if isinstance(labels, int):
         labels = [labels]
-    values = torch.as_tensor(labels)
+    try:
+        values = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name} must be {n} integers, one for each image, got {labels!r}") from None
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InputError(f"{name} must be integers, got {values.dtype}: use {name}.long()")
     if values.ndim != 1 or len(values) != n:
@@ -89,6 +100,11 @@ def check_target(target: Any, like: Tensor, *, whitebox: bool) -> None:
         )
     if whitebox and not isinstance(target, nn.Module):
         raise InputError(f"this method needs the target's own gradient, so an nn.Module, got {type(target).__name__}")
+    if whitebox and not getattr(target, "differentiable", True):
+        raise InputError(
+            f"this method needs the target's own gradient, {type(target).__name__} has none: attack the net behind it, "
+            "or use a method that asks for scores only"
+        )
     check_fits("target", target, like)
 
 

@@ -35,9 +35,9 @@ class Ledger:
     def __init__(self) -> None:
         self._accounts: dict[int, Account] = {}
 
-    def open(self, image: int, budget: int) -> None:
-        """Start an account of `budget` queries for an image."""
-        self._accounts[image] = Account(budget)
+    def open(self, image: int, budget: int, sent: int = 0) -> None:
+        """Start an account of `budget` queries for an image, of which `sent` rows were handed over in vain before."""
+        self._accounts[image] = Account(budget, sent=sent)
 
     def account(self, image: int) -> Account:
         """The account of an image."""

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dowse.attacks import PGD, Transfer, WhiteBox
+from dowse.attacks import PGD, SPSA, ZOO, AutoZOOM, Transfer, WhiteBox
 from dowse.drive import Attack
 from dowse.errors import InputError, nearest
-from dowse.estimators import PRGF, RGF, Averaging
+from dowse.estimators import NES, PRGF, RGF, Averaging, Bandits
 from dowse.geometry import Norm
+from dowse.losses import LossName
 
 PAPER = "Cheng et al. 2019 (NeurIPS)"
 
@@ -26,6 +27,8 @@ class Method:
         whitebox: Whether it needs the target's own gradient.
         norms: The norms it is defined for.
         targeted: Whether it can aim at a class.
+        loss: The loss it runs on unless the caller names one.
+        uses_scores: Whether it looks at `Answer.scores`, so that a log of its answers must hold them.
     """
 
     name: str
@@ -36,11 +39,13 @@ class Method:
     whitebox: bool = False
     norms: tuple[Norm, ...] = ("l2", "linf")
     targeted: bool = True
+    loss: LossName = "ce"
+    uses_scores: bool = False
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Its options and their defaults."""
-        return {field.name: field.default for field in fields(self.kind)}
+        """Its options and their defaults; the norm is the run's to say."""
+        return {field.name: field.default for field in fields(self.kind) if field.name != "norm"}
 
 
 METHODS = {
@@ -60,6 +65,18 @@ METHODS = {
             PAPER + ", Algorithm 2",
             True,
             "μ*: q+2, or 2 where μ*≥c, plus S or 2S; μ: q+2",
+        ),
+        Method("nes", NES, "Ilyas et al. 2018 (ICML)", False, "q+1"),
+        Method("spsa", SPSA, "Uesato et al. 2018 (ICML)", False, "q+1"),
+        Method("bandits", Bandits, "Ilyas et al. 2019 (ICLR)", False, "3: two antithetic queries and the check"),
+        Method("zoo", ZOO, "Chen et al. 2017 (AISec)", False, "2·coordinates+1"),
+        Method(
+            "autozoom",
+            AutoZOOM,
+            "Tu et al. 2019 (AAAI)",
+            False,
+            "q+1, after the first success q_after+1",
+            loss="margin",
         ),
         Method("transfer", Transfer, "PGD on the surrogate, no feedback", True, "1 in all"),
         Method("whitebox", WhiteBox, "Madry et al. 2018, Eq. (3)", False, "1", whitebox=True),
@@ -82,6 +99,8 @@ class Resolved:
     attack: Attack
     needs_surrogate: bool = False
     whitebox: bool = False
+    loss: LossName = "ce"
+    uses_scores: bool = True
 
 
 def resolve_method(method: str | object, *, norm: Norm, step: float | None, options: Mapping[str, Any]) -> Resolved:
@@ -89,12 +108,24 @@ def resolve_method(method: str | object, *, norm: Norm, step: float | None, opti
     if isinstance(method, str):
         found = find_method(method)
         made = _construct(found, norm, step, options)
-        return Resolved(found.name, as_attack(made, step), found.needs_surrogate, found.whitebox)
+        return Resolved(
+            found.name, as_attack(made, step), found.needs_surrogate, found.whitebox, found.loss, found.uses_scores
+        )
     if options:
         raise InputError(
             f"options {', '.join(sorted(options))} go with a method's name; set them on your {type(method).__name__}"
         )
-    return Resolved(getattr(method, "name", type(method).__name__), as_attack(method, step))
+    if isinstance(method, type):
+        raise InputError(f"method= takes an object, got the class {method.__name__}: write {method.__name__}()")
+    kind = type(getattr(method, "estimator", method))
+    said = next((known for known in METHODS.values() if known.kind is kind), method)
+    return Resolved(
+        getattr(said, "name", type(method).__name__),
+        as_attack(method, step),
+        getattr(said, "needs_surrogate", False),
+        getattr(said, "whitebox", False),
+        getattr(said, "loss", "ce"),
+    )
 
 
 def as_attack(made: Any, step: float | None) -> Attack:
@@ -116,4 +147,5 @@ def _construct(method: Method, norm: Norm, step: float | None, options: Mapping[
         if name not in known:
             raise InputError(f"{method.name} has no option {name!r}: {nearest(name, known)}")
     given = {"norm": norm, "step": step}
-    return method.kind(**{name: given[name] for name in given if name in known}, **options)
+    wanted = {field.name for field in fields(method.kind)}
+    return method.kind(**{name: given[name] for name in given if name in wanted}, **options)

@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from dowse.delivery import Delivery
 from dowse.errors import InputError
 from dowse.flow import Answer
 from dowse.losses import Objective
@@ -22,24 +24,42 @@ class Request:
     Attributes:
         points: The rows to send, (n, *s).
         label: The label the objective is about; None means the target's own label of the first row.
-        seeds: A seed for each row, (n,), for targets that draw noise.
+        seeds: A seed for each row and repeat, (n·repeats,), for targets that draw noise.
         gradient: Whether the gradient of f is wanted too.
+        repeats: How often each row is sent; the scores it is answered with are the mean.
     """
 
     points: Tensor
     label: int | None
     seeds: Tensor | None = None
     gradient: bool = False
+    repeats: int = 1
+
+    def rows(self) -> "Request":
+        """The same question row by row, each row as often as it is sent."""
+        return replace(self, points=self.points.repeat_interleave(self.repeats, 0), repeats=1)
 
 
 class Reply(NamedTuple):
-    """What became of a request: an answer, or the cause why there is none, and how many rows went and came back."""
+    """What became of a request: an answer, or the cause why there is none, and how many rows went and came back.
+
+    Attributes:
+        answer: What the attack hears; None if a row was not answered.
+        label: The label the objective was about.
+        sent: Rows handed to the target.
+        answered: Rows that came back.
+        cause: Why there is no answer.
+        predicted: The target's own label of the first row.
+        finite: Whether all scores were.
+    """
 
     answer: Answer | None
     label: int | None
     sent: int
     answered: int
     cause: Exception | None
+    predicted: int | None = None
+    finite: bool = True
 
 
 @dataclass
@@ -65,24 +85,37 @@ class Oracle:
     """Answers questions about images with the target's scores.
 
     A target whose attribute `takes_row_seeds` is true is called as `target(points, seeds=(n,) int64)` and must draw
-    its noise per row from them, so that an image's result does not depend on its neighbours.
+    its noise per row from them, so that an image's result does not depend on its neighbours. A target with a method
+    `deliver` (see `dowse.delivery.Delivers`) accounts for its rows itself, one by one, as one that retries must; of any
+    other, a call counts every row as sent once, and answered unless it raises.
 
     Args:
         target: From points (n, *s) in [0, 1] to scores (n, K).
         objective: What f and "adversarial" mean.
-        batch_size: The most rows of one forward pass; None chooses by the image's size.
+        batch_size: The most rows of one forward pass; None takes the target's `rows_per_call`, or chooses by the
+            image's size.
+        mask: What of the scores the attack sees, (n, K) -> (n, K); None shows them as they are.
     """
 
-    def __init__(self, target: Target, objective: Objective, batch_size: int | None = None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        objective: Objective,
+        batch_size: int | None = None,
+        mask: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
         if batch_size is not None and batch_size < 1:
             raise InputError(f"batch_size must be at least 1, got {batch_size}")
         if isinstance(target, nn.Module) and target.training:
             warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)
         self.target = target
         self.objective = objective
-        self.batch_size = batch_size
+        self.batch_size = batch_size or getattr(target, "rows_per_call", None)
+        self.mask = mask
         self.classes: int | None = None
+        self._labels_to_check: set[int] = set()
         self.takes_row_seeds = bool(getattr(target, "takes_row_seeds", False))
+        self.busy = 0.0  # seconds the target has worked on questions
 
     def learn_classes(self, like: Tensor) -> None:
         """Learn K by a forward pass of zero rows, where the target takes one; like is one image, (*s)."""
@@ -94,23 +127,31 @@ class Oracle:
                 scores = self._forward(like.new_empty((0, *like.shape)), torch.empty(0, dtype=torch.int64))
         except Exception:
             return
-        if isinstance(scores, Tensor) and scores.ndim == 2:
+        if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] > 0:
             self.classes = scores.shape[1]
 
     def check_label(self, label: int) -> None:
-        """Raise InputError if a label cannot be one of the target's classes, as far as they are known."""
+        """Raise InputError if a label cannot be one of the target's classes: now, or as soon as they are known."""
+        if self.classes is None:
+            self._labels_to_check.add(label)
         if label < 0 or (self.classes is not None and label >= self.classes):
             known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
             raise InputError(f"label {label} is out of range: {known}, labels count from 0")
 
     def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
+        asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
         progress = [_Progress() for _ in requests]
         for gradient in (False, True):
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
+                begun = perf_counter()
                 self._send(requests, progress, batch, gradient)
-        return [self._reply(request, done) for request, done in zip(requests, progress, strict=True)]
+                self.busy += perf_counter() - begun
+        if self.classes is not None and self._labels_to_check:
+            self.check_label(max(self._labels_to_check))
+            self._labels_to_check.clear()
+        return [self._reply(request, done) for request, done in zip(asked, progress, strict=True)]
 
     def _batches(
         self, requests: Sequence[Request], progress: Sequence[_Progress], chosen: Sequence[int]
@@ -140,29 +181,44 @@ class Oracle:
         batch: Sequence[_Span],
         gradient: bool,
     ) -> None:
-        points = _join([requests[i].points[start:stop] for i, start, stop in batch])
+        points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch])  # a copy, the target's own
         seeds = [s[start:stop] for i, start, stop in batch if (s := requests[i].seeds) is not None]
-        for i, start, stop in batch:
-            progress[i].sent += stop - start
         gradients: Tensor | None = None
         try:
             if gradient:
                 scores, gradients = self._forward_backward(requests, points, batch, _join(seeds) if seeds else None)
+                delivery = Delivery.whole(self._checked(scores, len(points)))
             else:
-                scores = self._forward(points, _join(seeds) if seeds else None)
-            scores = self._checked(scores, len(points))
+                delivery = self._deliver(points, _join(seeds) if seeds else None)
         except Exception as cause:
-            for i, _, _ in batch:
-                progress[i].cause = cause
-            return
+            delivery = Delivery.failed(len(points), cause)
         row = 0
         for i, start, stop in batch:
-            n = stop - start
-            progress[i].answered += n
-            progress[i].scores.append(scores[row : row + n])
-            if gradients is not None:
-                progress[i].gradients.append(gradients[row : row + n])
-            row += n
+            rows = slice(row, row + stop - start)
+            progress[i].sent += int(delivery.sent[rows].sum())
+            progress[i].answered += int(delivery.answered[rows].sum())
+            if not delivery.answered[rows].all():
+                progress[i].cause = delivery.cause or RuntimeError(
+                    "the target left rows unanswered and did not say why"
+                )
+            elif delivery.scores is not None:
+                progress[i].scores.append(delivery.scores[rows])
+                if gradients is not None:
+                    progress[i].gradients.append(gradients[rows])
+            row = rows.stop
+
+    def _deliver(self, points: Tensor, seeds: Tensor | None) -> Delivery:
+        """Hand over one batch, its answers checked; raises only where no row has its own account."""
+        deliver = getattr(self.target, "deliver", None)
+        if deliver is None:
+            return Delivery.whole(self._checked(self._forward(points, seeds), len(points)))
+        delivery: Delivery = deliver(points, seeds=seeds) if self.takes_row_seeds else deliver(points)
+        if delivery.scores is None:
+            return delivery
+        try:
+            return replace(delivery, scores=self._checked(delivery.scores, len(points)))
+        except TypeError as cause:
+            return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
 
     def _forward(self, points: Tensor, seeds: Tensor | None) -> Tensor:
         with torch.no_grad():
@@ -192,17 +248,19 @@ class Oracle:
     def _reply(self, request: Request, done: _Progress) -> Reply:
         if done.cause is not None:
             return Reply(None, request.label, done.sent, done.answered, done.cause)
-        scores = _join(done.scores)
-        label = int(scores[0].argmax()) if request.label is None else request.label
+        scores = _join(done.scores) if self.mask is None else self.mask(_join(done.scores))
+        scores = _mean(scores, request.repeats)
+        predicted, finite = int(scores[0].argmax()), bool(scores.isfinite().all())
+        label = predicted if request.label is None else request.label
         self.check_label(label)
         labels = torch.full((len(scores),), label)
         answer = Answer(
             loss=self.objective.value(scores, labels),
             adversarial=self.objective.adversarial(scores, labels),
             scores=scores,
-            gradient=_join(done.gradients) if done.gradients else None,
+            gradient=_mean(_join(done.gradients), request.repeats) if done.gradients else None,
         )
-        return Reply(answer, label, done.sent, done.answered, None)
+        return Reply(answer, label, done.sent, done.answered, None, predicted, finite)
 
 
 def default_batch_size(points: Tensor) -> int:
@@ -214,3 +272,8 @@ def default_batch_size(points: Tensor) -> int:
 def _join(parts: Sequence[Tensor]) -> Tensor:
     """One tensor of all rows, without a copy where it is one already."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _mean(rows: Tensor, repeats: int) -> Tensor:
+    """The mean of every `repeats` rows that follow one another: (n·repeats, *s) -> (n, *s)."""
+    return rows if repeats == 1 else rows.view(-1, repeats, *rows.shape[1:]).mean(1)

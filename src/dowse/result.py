@@ -53,6 +53,7 @@ class Outcome:
         loss: f at `adversarial`, NaN if it was never answered.
         cause: What the target raised, for TARGET_FAILED.
         value: What the flow returned, if it ended by itself.
+        verified: How many of the `verify=` re-checks of a success were adversarial too; these rows are in `sent` alone.
     """
 
     index: int
@@ -67,6 +68,7 @@ class Outcome:
     loss: float
     cause: Exception | None = None
     value: Any = None
+    verified: int = 0
 
     @property
     def success(self) -> bool:
@@ -114,6 +116,7 @@ class Result:
         success: (N,) bool.
         queries: (N,) int64, rows answered.
         sent: (N,) int64, rows handed to the target; never below `queries`.
+        verified: (N,) int64, how many of the `verify=` re-checks of a success were adversarial too.
         adversarial: (N, *s), on a failure the last iterate, which lies in the ball.
         end: N ends, each with a sentence.
     """
@@ -123,6 +126,7 @@ class Result:
         self.success = torch.tensor([outcome.success for outcome in self.outcomes])
         self.queries = torch.tensor([outcome.queries for outcome in self.outcomes])
         self.sent = torch.tensor([outcome.sent for outcome in self.outcomes])
+        self.verified = torch.tensor([outcome.verified for outcome in self.outcomes])
         self.adversarial = torch.stack([outcome.adversarial for outcome in self.outcomes])
         self.end = [outcome.end for outcome in self.outcomes]
 

@@ -1,22 +1,24 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from torch import Tensor, nn
+import torch
+from torch import Tensor
 
-from dowse.drive import Accept, Observer, Progress, Task, drive
-from dowse.errors import InputError, choose
-from dowse.geometry import Norm, make_ball
-from dowse.inputs import Image, check_fits, check_pixels, check_target
+from dowse.drive import Accept, Journal, Observer, Progress, Task, drive
+from dowse.errors import InputError, choose, count, positive
+from dowse.geometry import Ball, Norm, make_ball
+from dowse.inputs import Image, check_pixels, check_target
 from dowse.losses import LossName, Objective, Outputs
-from dowse.methods import Resolved, resolve_method
+from dowse.methods import Resolved, find_method, resolve_method
 from dowse.oracle import Oracle, Target
-from dowse.priors import Prior, SurrogatePrior
+from dowse.priors import SurrogateLike, as_prior
+from dowse.quantize import GridBall, Quantized, grid_options, snapped
 from dowse.result import Outcome
 from dowse.seeds import image_id
+from dowse.targets import Mask, resolve_target
 
 OnProgress = Callable[[Progress], None]
 
@@ -26,16 +28,22 @@ class Settings:
     """What the caller said, the same for every image; `dowse.attack` explains each."""
 
     method: str | object = "prgf"
-    surrogate: nn.Module | Prior | None = None
+    surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None
+    combine: str = "mean"
     norm: Norm = "l2"
     eps: float | None = None
     step: float | None = None
     budget: int = 10_000
     seed: int = 0
-    loss: LossName = "ce"
+    loss: LossName | None = None
     outputs: Outputs = "logits"
+    reveals: str | None = None
+    decimals: int | None = None
     targeted: bool = False
     accept: str = "iterate"
+    quantize: bool = False
+    repeats: int = 1
+    verify: int = 0
     concurrency: int = 8
     batch_size: int | None = None
     on_progress: OnProgress | None = None
@@ -63,38 +71,51 @@ class Run:
     """Settings made ready for images like `like`, (C, H, W).
 
     Args:
-        target: From points (n, C, H, W) in [0, 1] to scores (n, K).
+        target: From points (n, C, H, W) in [0, 1] to scores (n, K), or the spec string of such a target.
         settings: What the caller said.
         like: One image, for its shape, dtype and device.
     """
 
-    def __init__(self, target: Target, settings: Settings, like: Tensor) -> None:
+    def __init__(self, target: Target | str, settings: Settings, like: Tensor) -> None:
         choose("accept", settings.accept, list(Accept))
-        if settings.budget < 1:
-            raise InputError(f"budget must be at least 1 query, got {settings.budget!r}")
-        if settings.step is not None and not 0 < settings.step < math.inf:
-            raise InputError(f"step must be a positive length, got {settings.step!r}")
-        self.settings, self.shape = settings, like.shape
-        self.method: Resolved = resolve_method(
-            settings.method, norm=settings.norm, step=settings.step, options=settings.options
-        )
-        self.ball = make_ball(settings.norm, settings.eps, like.numel())
+        count(budget=settings.budget, concurrency=settings.concurrency, repeats=settings.repeats)
+        if settings.verify != 0:
+            count(verify=settings.verify)
+        if settings.repeats > settings.budget:
+            raise InputError(f"a row costs repeats={settings.repeats} queries, more than budget={settings.budget} has")
+        if settings.batch_size is not None:
+            count(batch_size=settings.batch_size)
+        if settings.step is not None:
+            positive(step=settings.step)
+        self.settings, self.kind = settings, _kind(like)
+        options = dict(settings.options)
+        if settings.quantize and isinstance(settings.method, str):
+            options = grid_options(find_method(settings.method).defaults) | options
+        self.method: Resolved = resolve_method(settings.method, norm=settings.norm, step=settings.step, options=options)
+        self.ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
+        if settings.quantize:
+            self.method = replace(self.method, attack=Quantized(self.method.attack))
+            self.ball = GridBall(self.ball)
+        target = resolve_target(target) if isinstance(target, str) else target
         check_target(target, like, whitebox=self.method.whitebox)
-        objective = Objective(settings.loss, settings.outputs, settings.targeted)
-        self.oracle = Oracle(target, objective, settings.batch_size)
-        self.prior = _as_prior(settings.surrogate, objective, settings.batch_size)
+        mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
+        loss, outputs = settings.loss or self.method.loss, settings.outputs if mask is None else "probs"
+        objective = Objective(loss, outputs, settings.targeted)
+        self.oracle = Oracle(target, objective, settings.batch_size, mask)
+        self.oracle.learn_classes(like)
+        self.prior = as_prior(
+            settings.surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,
+            classes=self.oracle.classes,
+        )  # fmt: skip
         if self.prior is None and self.method.needs_surrogate:
             raise InputError(f"method {self.method.name!r} needs a surrogate: give surrogate=, a white-box module")
-        if settings.surrogate is not None:
-            check_fits("surrogate", settings.surrogate, like)
-        self.oracle.learn_classes(like)
 
     def task(self, index: int, image: Image) -> Task:
         """The task of one image, checked."""
         check_pixels(image.x, rank=3)
-        if image.x.shape != self.shape:
+        if _kind(image.x) != self.kind:
             raise InputError(
-                f"all images of a run have one shape, got {tuple(image.x.shape)} after {tuple(self.shape)}"
+                f"all images of a run have one shape, dtype and device, got {_kind(image.x)} after {self.kind}"
             )
         for label in (image.label, image.target_label):
             if label is not None:
@@ -107,7 +128,7 @@ class Run:
         return Task(
             index=index,
             id=image.id or image_id(image.x, image.label),
-            x=image.x.detach(),
+            x=snapped(image.x) if self.settings.quantize else image.x.detach(),
             label=image.label,
             wanted=image.target_label,
             attack=self.method.attack,
@@ -118,12 +139,19 @@ class Run:
             accept=Accept(self.settings.accept),
         )
 
-    def outcomes(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
-        """Drive the tasks."""
+    def outcomes(self, tasks: Iterable[Task], journal: Journal | None = None) -> Iterator[Outcome]:
+        """Drive the tasks; a journal remembers what was paid for."""
         observers = list(self.settings.observers)
         if self.settings.on_progress is not None:
             observers.append(_Calling(self.settings.on_progress))
-        return drive(tasks, self.oracle, self.prior, concurrency=self.settings.concurrency, observers=observers)
+        return drive(
+            tasks, self.oracle, self.prior, concurrency=self.settings.concurrency, observers=observers, journal=journal,
+            repeats=self.settings.repeats, verify=self.settings.verify,
+        )  # fmt: skip
+
+
+def _kind(x: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    return tuple(x.shape), x.dtype, x.device
 
 
 class _Calling(Observer):
@@ -134,9 +162,3 @@ class _Calling(Observer):
 
     def progressed(self, progress: Progress) -> None:
         self.on_progress(progress)
-
-
-def _as_prior(surrogate: nn.Module | Prior | None, objective: Objective, batch_size: int | None) -> Prior | None:
-    if surrogate is None or not isinstance(surrogate, nn.Module):
-        return surrogate
-    return SurrogatePrior(surrogate, objective, batch_size)

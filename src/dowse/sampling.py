@@ -15,6 +15,8 @@ from functools import cached_property, lru_cache
 import torch
 from torch import Tensor
 
+from dowse.errors import InputError, is_count
+
 __all__ = ["Subspace", "biased", "sphere", "unit"]
 
 
@@ -117,15 +119,15 @@ class Subspace:
         if subspace is None:
             return None
         if len(shape) != 3:
-            raise ValueError(f"got inputs of shape {tuple(shape)}, expected images (C, H, W); use subspace=None")
+            raise InputError(f"got inputs of shape {tuple(shape)}, expected images (C, H, W); use subspace=None")
         C, H, W = shape
-        h, w = (subspace, subspace) if isinstance(subspace, int) else subspace
-        if not (1 <= h <= H and 1 <= w <= W):
-            raise ValueError(
-                f"got subspace = {subspace}, expected sides from 1 to those of the image, {H}x{W}; "
-                f"choose smaller sides, or subspace=None to search all directions"
+        sides = tuple(subspace) if isinstance(subspace, Sequence) else (subspace, subspace)
+        if not (len(sides) == 2 and all(map(is_count, sides)) and sides[0] <= H and sides[1] <= W):
+            raise InputError(
+                f"got subspace = {subspace!r}, expected one side or (height, width), from 1 to those of the image, "
+                f"{H}x{W}; choose smaller sides, or subspace=None to search all directions"
             )
-        return _shared(C, H, W, h, w)
+        return _shared(C, H, W, int(sides[0]), int(sides[1]))
 
     @property
     def d(self) -> int:
@@ -201,13 +203,12 @@ class Subspace:
         η /= inside
         v1 = self.up(η)[0]
         outside = v - inside * v1
+        outside -= self.up(self.down(outside[None]))[0]  # again, so that v₁' stays orthogonal to v₂, …, v_d
         s = float(torch.linalg.vector_norm(outside))
         if s <= math.sqrt(ε):
-            small = ξ.view(n, -1)
-            _normalise_(_remove_(small, η.reshape(-1)))
+            _normalise_(_remove_(ξ.view(n, -1), η.reshape(-1)))
             return self.up(ξ)
-        v1_turned = s * v1 - (inside / s) * outside
-        v1_turned = unit(v1_turned - (v1_turned * v).sum() * v)
+        v1_turned = s * v1 - (inside / s) * outside  # (v₁ − (vᵀv₁)v)/s, with v = inside·v₁ + outside
         u = self.up(ξ)
         along = ξ.view(n, -1) @ η.reshape(-1)  # v₁ᵀVξ
         u.view(n, -1).addr_(along, (v1_turned - v1).reshape(-1))  # V'ξ, Appendix A.6

@@ -20,10 +20,10 @@ def stream(seed: int, image: str, method: str) -> torch.Generator:
     return torch.Generator().manual_seed(_hash(seed, image, method))
 
 
-def row_seeds(seed: int, image: str, first: int, n: int) -> Tensor:
+def row_seeds(seed: int, image: str, first: int, n: int, purpose: str = "row") -> Tensor:
     """Seeds of the queries `first`, `first`+1, … of an image, (n,) int64 and not negative: splitmix64 of a counter."""
     with np.errstate(over="ignore"):
-        z = np.uint64(_hash(seed, image, "row")) + np.arange(first, first + n, dtype=np.uint64) * np.uint64(
+        z = np.uint64(_hash(seed, image, purpose)) + np.arange(first, first + n, dtype=np.uint64) * np.uint64(
             0x9E3779B97F4A7C15
         )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dowse.errors import positive
+from dowse.errors import count
 from dowse.flow import Flow, check, gradient_at, prior_at
 from dowse.geometry import Ball, default_step
 
@@ -23,7 +23,7 @@ class Transfer:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        positive(steps=self.steps)
+        count(steps=self.steps)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
@@ -48,7 +48,7 @@ class WhiteBox:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        positive(steps=self.steps)
+        count(steps=self.steps)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""

@@ -29,7 +29,8 @@ class PGD:
 
     Attributes:
         estimator: What estimates ∇f.
-        step: η of Eq. (3); None is the paper's for the ball's norm.
+        step: η of Eq. (3); None is the paper's for the ball's norm, or the estimator's own if it has a
+            `default_step(ball)`.
     """
 
     estimator: Estimator[Any]
@@ -37,7 +38,8 @@ class PGD:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s), by Eq. (3)."""
-        return pgd(x, f, self.estimator, self.step or default_step(ball), ball, rng)
+        default = getattr(self.estimator, "default_step", default_step)
+        return pgd(x, f, self.estimator, self.step or default(ball), ball, rng)
 
     def check(self, x: Tensor) -> None:
         """Raise what the estimator has against an image like x, (*s), before any query."""

@@ -1,8 +1,10 @@
 """Estimators of the gradient of f from queries: frozen parameters, explicit state, randomness passed in."""
 
 from dowse.estimators.averaging import Averaging
+from dowse.estimators.bandits import Bandits
 from dowse.estimators.base import Estimator
+from dowse.estimators.nes import NES
 from dowse.estimators.prgf import PRGF
 from dowse.estimators.rgf import RGF
 
-__all__ = ["PRGF", "RGF", "Averaging", "Estimator"]
+__all__ = ["NES", "PRGF", "RGF", "Averaging", "Bandits", "Estimator"]

@@ -46,6 +46,7 @@ class Averaging(CosineEstimation):
         else:
             slope, state = yield from self.slope(state, x, f, v)
             v = -v if slope < 0 else v
+            yield from note(mu=μ, sigma=state.sigma)
         probes, state = yield from self.probe(state, x, f, lambda: self.directions(state, self.q, x, rng))
         ĝ = μ * v + (1 - μ) * unit(probes.gradient(x.shape))  # Eqs. (B.1), (B.5)
         return ĝ, replace(state, iteration=state.iteration + 1)

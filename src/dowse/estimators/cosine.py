@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dowse import theory
-from dowse.errors import InputError, fraction, positive
+from dowse.errors import InputError, count, fraction, positive
 from dowse.estimators.probing import Probing, State
 from dowse.flow import Flow
 from dowse.sampling import sphere
@@ -38,7 +38,7 @@ class CosineEstimation(Probing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(norm_samples=self.norm_samples, norm_period=self.norm_period)
+        count(norm_samples=self.norm_samples, norm_period=self.norm_period)
         fraction(a_square=self.a_square)
         if self.gamma is not None:
             positive(gamma=self.gamma)

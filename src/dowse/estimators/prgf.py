@@ -48,6 +48,8 @@ class PRGF(CosineEstimation):
             yield from note(alpha=α, lam=λ, norm=state.norm, a_square=state.a_square, sigma=state.sigma)
             if λ == 1:  # line 3
                 return v, replace(state, iteration=state.iteration + 1)
+        else:
+            yield from note(lam=λ, sigma=state.sigma)
         probes, state = yield from self.probe(
             state,
             x,

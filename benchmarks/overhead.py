@@ -1,0 +1,64 @@
+"""What the driver adds to the target: wall time of an attack over a bare loop of as many rows."""
+
+import torch
+from torch import Tensor, nn
+
+import dowse
+from benchmarks.figure import Figure, seconds
+from benchmarks.targets import CountingTarget, RandomPrior, cifar_target, imagenet_target, noise_images
+
+REPEATS = 3
+
+
+def figures() -> list[Figure]:
+    return [
+        _overhead("overhead of prgf at 3×224×224", imagenet_target(), noise_images(8, 224), budget=125, goal=1.18),
+        _overhead("overhead of prgf at 3×32×32", cifar_target(), noise_images(32, 32), budget=600, goal=1.25),
+        _concurrency(),
+    ]
+
+
+def _overhead(name: str, net: nn.Module, images: Tensor, *, budget: int, goal: float) -> Figure:
+    """P-RGF with q = 50 and 8 images at once, surrogate time left out, against the rows alone."""
+    best = _best_batch(net, images)
+    ratios = [_overhead_once(net, images, budget, best) for _ in range(REPEATS)]
+    return Figure(name, ratios, "at most", goal, f"bare loop in batches of {best}")
+
+
+def _overhead_once(net: nn.Module, images: Tensor, budget: int, batch: int) -> float:
+    target, prior = CountingTarget(net), RandomPrior()
+    whole = seconds(lambda: _attack(target, images, prior, budget, q=50, concurrency=8))
+    return (whole - prior.seconds) / seconds(lambda: _push(net, images, target.rows, batch))
+
+
+def _concurrency() -> Figure:
+    """How much faster 16 images at once are than one after the other."""
+    net, images = cifar_target(), noise_images(16, 32)
+    ratios = []
+    for _ in range(REPEATS):
+        times = {n: seconds(lambda n=n: _attack(net, images, RandomPrior(), 150, q=10, concurrency=n)) for n in (1, 16)}
+        ratios.append(times[1] / times[16])
+    return Figure("speed-up of 16 images at once at 3×32×32, q = 10", ratios, "at least", 1.5)
+
+
+def _attack(target: object, images: Tensor, prior: RandomPrior, budget: int, *, q: int, concurrency: int) -> None:
+    """Attack inside so small a ball that every image spends its whole budget."""
+    dowse.attack(
+        target, images, None, method="prgf", surrogate=prior, q=q, eps=1e-3, budget=budget, concurrency=concurrency
+    )
+
+
+def _push(net: nn.Module, images: Tensor, rows: int, batch: int) -> None:
+    """Rows through the network and nothing else."""
+    points = images.repeat(-(-batch // len(images)), 1, 1, 1)[:batch]
+    with torch.no_grad():
+        for start in range(0, rows, batch):
+            net(points[: min(batch, rows - start)])
+
+
+def _best_batch(net: nn.Module, images: Tensor) -> int:
+    """The batch size that pushes most rows per second, by trying."""
+    sizes = (4, 8, 16, 32, 64) if images.shape[-1] > 64 else (16, 32, 64, 128, 256, 512)
+    rows = 64 if images.shape[-1] > 64 else 1024
+    _push(net, images, rows, sizes[0])
+    return min(sizes, key=lambda size: min(seconds(lambda: _push(net, images, rows, size)) for _ in range(2)))

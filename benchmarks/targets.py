@@ -1,0 +1,49 @@
+"""What the benchmarks attack: the demo's classifier at 224×224, a CIFAR ResNet-20 at 32×32, a free prior."""
+
+import time
+
+import torch
+from torch import Tensor, nn
+
+from dowse import models
+
+
+class CountingTarget:
+    """Counts the rows that go through a network."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.net, self.rows = net, 0
+
+    def __call__(self, points: Tensor) -> Tensor:
+        self.rows += len(points)
+        return self.net(points)
+
+
+class RandomPrior:
+    """A transfer gradient that costs nearly nothing and says nothing, so that P-RGF always samples q directions."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def gradient(self, x: Tensor, labels: Tensor) -> Tensor:
+        start = time.perf_counter()
+        gradient = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
+        self.seconds += time.perf_counter() - start
+        return gradient
+
+
+def imagenet_target() -> nn.Module:
+    """The demo's target, MobileNetV2 at 3×224×224."""
+    return models.load("imagenet_mobilenetv2")
+
+
+def cifar_target() -> nn.Module:
+    """A ResNet-20 at 3×32×32; its speed does not depend on its weights, so it has random ones."""
+    torch.manual_seed(0)
+    net = models.spec("cifar10_resnet20").build().eval().requires_grad_(False)
+    return net.to(memory_format=torch.channels_last)
+
+
+def noise_images(n: int, side: int) -> Tensor:
+    """n images of noise, (n, 3, side, side)."""
+    return torch.rand(n, 3, side, side, generator=torch.Generator().manual_seed(1))

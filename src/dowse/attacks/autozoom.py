@@ -1,0 +1,177 @@
+"""AutoZOOM: random full-gradient estimates in a reduced space, bilinear variant (Tu et al. 2019)."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from dowse.attacks.adam import Adam, published_rate
+from dowse.errors import count, positive
+from dowse.flow import Answer, Flow, Query, ask, note
+from dowse.geometry import Ball
+from dowse.sampling import Subspace, sphere
+
+SATURATION = 1 - 1e-6  # artanh of a pixel of 0 or 1 is taken at this instead
+WEIGHT_LIMIT = 1e8  # beyond this the weight does not grow any more
+
+
+@dataclass(frozen=True)
+class Weight:
+    """c, the weight of the loss beside the distortion, and the search for the least that succeeds.
+
+    Attributes:
+        value: c now.
+        lower: The largest c that failed.
+        upper: The smallest c that succeeded.
+    """
+
+    value: float
+    lower: float = 0.0
+    upper: float = math.inf
+
+    def after(self, succeeded: bool) -> "Weight":
+        """c for the next period: between the bounds, or ten times as much while nothing has succeeded."""
+        lower = self.lower if succeeded else max(self.lower, self.value)
+        upper = min(self.upper, self.value) if succeeded else self.upper
+        if upper < math.inf:
+            return Weight((lower + upper) / 2, lower, upper)
+        return Weight(min(10 * self.value, max(self.value, WEIGHT_LIMIT)), lower, upper)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoZOOM:
+    """Minimise distortion + c·loss by ADAM along random directions of a small grid, up-sampled bilinearly.
+
+    Cost an iteration: q + 1 queries, the probes and the check, that is 2; q_after + 1, that is 5, after the first
+    success. The published values are those of the released code for ImageNet.
+
+    shrink=True is the original: it leaves the ball, and after its first success reduces the distortion until an
+    adversarial iterate lies in the ball. shrink=False has no distortion and projects every iterate into the ball.
+
+    Images are (1 + tanh w)/2 and w is what moves, so that every probe is an image. The loss counts only as far as it
+    falls short of the least that an adversarial image has shown, which for loss="margin", the original's and the
+    default here, is the original's hinge at zero.
+
+    Differences to the original: the autoencoder variant is left out, since it needs training data; for l∞, for which
+    the original has no distortion, ours is the squared distance to the ball, because the squared length says
+    nothing about the largest change of a pixel.
+
+    Attributes:
+        shrink: True for the original, False to stay in the ball.
+        subspace: Side or (height, width) of the grid; None is a quarter of the image's and at most 32, which gives the
+            published 32 at ImageNet size and 8 for CIFAR-10.
+        q: Directions of an estimate before the first success.
+        q_after: Directions of an estimate after it.
+        sigma: The length of a probe on the grid, β of the original; None is its 1/d, d the grid's size.
+        step: ADAM's rate; None is the original's, 0.01 for small images (MNIST, CIFAR-10) and 0.002 for ImageNet.
+        weight: c to start with.
+        period: Iterations between two changes of c.
+    """
+
+    shrink: bool = True
+    subspace: int | tuple[int, int] | None = None
+    q: int = 1
+    q_after: int = 4
+    sigma: float | None = None
+    step: float | None = None
+    weight: float = 10.0
+    period: int = 1000
+
+    def __post_init__(self) -> None:
+        count(q=self.q, q_after=self.q_after, period=self.period)
+        positive(weight=self.weight)
+        for name in ("sigma", "step"):
+            if (value := getattr(self, name)) is not None:
+                positive(**{name: value})
+
+    def check(self, x: Tensor) -> None:
+        """Raise ValueError if the grid does not fit an image like x, (*s)."""
+        self.grid(x)
+
+    def grid(self, x: Tensor) -> Tensor:
+        """A zero of the reduced space for an image like x, (C, H, W) -> (C, h, w)."""
+        sides = tuple(min(32, max(1, side // 4)) for side in x.shape[1:])
+        space = Subspace.of(self.subspace if self.subspace is not None else (sides[0], sides[-1]), tuple(x.shape))
+        assert space is not None
+        return x.new_zeros(space.C, space.h, space.w)
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """Attack x, (C, H, W); ends only from outside."""
+        x0, w, grid = x, _inverse(x), self.grid(x)
+        β, rate = self.sigma or 1 / grid.numel(), self.step or published_rate(x)
+        adam, weight, found, found_lately, iteration = Adam.fresh(grid), Weight(self.weight), False, False, 0
+        goal = Goal(x0, ball, self.shrink)
+        while True:
+            u = sphere(self.q_after if found else self.q, grid, rng)
+            probes = _image(w + β * _up(u, x))
+            answer = yield from ask(probes)
+            now = goal.value(x.unsqueeze(0), torch.tensor([f], dtype=torch.float64), weight.value)
+            rise = goal.value(probes, answer.loss, weight.value) - now
+            goal = goal.learn(answer)
+            ĝ = torch.einsum("n,n...->...", (rise / β).to(u), u)  # the mean over q directions times b = q
+            step, adam = adam.step(-ĝ)
+            w = w + rate * _up(step.unsqueeze(0), x)[0]
+            x = _image(w)
+            if not self.shrink:
+                x = ball.project(x, x0)
+                w = _inverse(x)
+            answer = yield Query(x.unsqueeze(0), candidate=True)
+            f, adversarial, iteration = float(answer.loss[0]), bool(answer.adversarial[0]), iteration + 1
+            goal = goal.learn(answer)
+            found_lately |= adversarial
+            if adversarial and not found:
+                found, adam, weight = True, Adam.fresh(grid), replace(weight, lower=0.0)
+            if iteration % self.period == 0:
+                weight, found_lately = weight.after(found_lately), False
+                adam = Adam.fresh(grid) if found else adam
+            yield from note(weight=weight.value, distortion=float(goal.distortion(x.unsqueeze(0))[0]))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What AutoZOOM minimises.
+
+    Attributes:
+        x0: The image, (*s).
+        ball: The ball around it.
+        shrink: Whether distortion counts.
+        enough: The least loss an adversarial image has shown; more of it gains nothing.
+    """
+
+    x0: Tensor
+    ball: Ball
+    shrink: bool
+    enough: float = math.inf
+
+    def value(self, points: Tensor, loss: Tensor, weight: float) -> Tensor:
+        """distortion − c·min(loss, enough) of each row, (n, *s), (n,) -> (n,) float64; without shrink only −loss."""
+        return self.distortion(points) - weight * loss.clamp_max(self.enough) if self.shrink else -loss
+
+    def distortion(self, points: Tensor) -> Tensor:
+        """‖x − x0‖² of each row, or for l∞ the squared distance to the ball, (n, *s) -> (n,) float64 on the CPU."""
+        δ = (points - self.x0).flatten(1).to("cpu", torch.float64)
+        if self.ball.norm == "linf":
+            δ = (δ.abs() - self.ball.eps).clamp_min(0)
+        return δ.square().sum(1)
+
+    def learn(self, answer: Answer) -> "Goal":
+        """The goal after rows some of which may be adversarial."""
+        losses = answer.loss[answer.adversarial]
+        return replace(self, enough=min(self.enough, float(losses.min()))) if len(losses) else self
+
+
+def _image(w: Tensor) -> Tensor:
+    """(1 + tanh w)/2, in [0, 1]."""
+    return w.tanh().add_(1).div_(2)
+
+
+def _inverse(x: Tensor) -> Tensor:
+    """w of an image."""
+    return torch.atanh((2 * x - 1) * SATURATION)
+
+
+def _up(small: Tensor, like: Tensor) -> Tensor:
+    """Bilinear up-sampling to the image's size, corners on corners, (n, C, h, w) -> (n, C, H, W)."""
+    return interpolate(small, size=tuple(like.shape[1:]), mode="bilinear", align_corners=True)

@@ -1,0 +1,137 @@
+"""The guided denoiser of Liao et al. 2018 (CVPR): a small U-Net predicts the noise, and the classifier sees x − dx."""
+
+import os
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dowse.defences.base import Classifier, Defence
+from dowse.errors import InputError
+from dowse.models.cifar import CifarResNet
+from dowse.models.mobilenet import MobileNetV2
+from dowse.tuning import channels_last
+
+IMAGENET_MOBILENETV2 = "denoiser_imagenet_mobilenetv2.safetensors"
+CIFAR10_RESNET20 = "denoiser_cifar10_resnet20.safetensors"
+
+
+class Denoiser(Defence):
+    """A classifier that sees x̂ = x − dx, where dx is the noise that a U-Net predicts (their Fig. 2).
+
+    Differences to the original: the U-Net is some hundred times smaller, works on 2×2 blocks of pixels at ImageNet
+    size (`shuffle`), and was trained on 500 images.
+
+    Args:
+        net: From points to logits.
+        unet: From images to the predicted noise, of the same shape.
+    """
+
+    def __init__(self, net: Classifier, unet: "DenoisingUNet") -> None:
+        super().__init__(net)
+        self.unet = unet
+
+    def transform(self, x: Tensor, seeds: Tensor) -> Tensor:
+        """x̂ = x − dx: (n, C, H, W) -> (n, C, H, W)."""
+        denoised: Tensor = x - self.unet(x)
+        return denoised
+
+    @classmethod
+    def for_spec(cls, net: Classifier, argument: str | None) -> "Denoiser":
+        """`denoiser` with the weights that ship for this classifier, or `denoiser:PATH` with those of a file."""
+        return cls(net, load_denoiser(argument) if argument else shipped_denoiser(net))
+
+
+class DenoisingUNet(nn.Module):
+    """Predicts the adversarial noise in an image: (n, 3, H, W) -> (n, 3, H, W), for any H and W.
+
+    Args:
+        channels: Channels of each level, each level at half the size of the one before.
+        shuffle: Side of the blocks of pixels that become channels of the first level; 1 works on pixels.
+    """
+
+    def __init__(self, channels: Sequence[int] = (16, 32, 64), shuffle: int = 1) -> None:
+        super().__init__()
+        if shuffle < 1 or not channels or min(channels) < 1:
+            raise InputError(f"a U-Net needs channels and shuffle of at least 1, got {tuple(channels)} and {shuffle}")
+        self.channels, self.shuffle = tuple(channels), shuffle
+        pixels, first = 3 * shuffle**2, channels[0]
+        steps = list(zip(channels, channels[1:], strict=False))
+        self.enter = nn.Sequential(_conv(pixels, first), _conv(first, first))
+        self.down = nn.ModuleList(nn.Sequential(_conv(a, b, stride=2), _conv(b, b)) for a, b in steps)
+        self.up = nn.ModuleList(_conv(a + b, a) for a, b in steps)
+        self.leave = nn.Conv2d(first, pixels, 3, padding=1)
+        nn.init.zeros_(self.leave.weight)  # untrained it predicts no noise and changes nothing
+        nn.init.zeros_(self.leave.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """dx: (n, 3, H, W) -> (n, 3, H, W)."""
+        height, width = x.shape[-2:]
+        block = self.shuffle * 2 ** len(self.down)
+        missing = (0, -width % block, 0, -height % block)
+        y = self.enter(F.pixel_unshuffle(F.pad(x, missing, mode="replicate") if any(missing) else x, self.shuffle))
+        lateral = [y]
+        for down in self.down:
+            lateral.append(down(lateral[-1]))
+        y = lateral.pop()
+        for up in reversed(self.up):
+            side = lateral.pop()
+            y = up(torch.cat([F.interpolate(y, size=side.shape[-2:]), side], 1))
+        return F.pixel_shuffle(self.leave(y), self.shuffle)[..., :height, :width]
+
+
+def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
+    )
+
+
+def save_denoiser(unet: DenoisingUNet, path: str | os.PathLike[str]) -> None:
+    """Write a U-Net's weights, as 16-bit floats, and its shape into one safetensors file."""
+    state = {
+        name: value.detach().half().contiguous() if value.is_floating_point() else value
+        for name, value in unet.state_dict().items()
+    }
+    shape = {"channels": ",".join(map(str, unet.channels)), "shuffle": str(unet.shuffle)}
+    safetensors.torch.save_file(state, os.fspath(path), metadata=shape)
+
+
+def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
+    """The U-Net of a file that `save_denoiser` wrote, frozen and in eval mode."""
+    if not Path(path).is_file():
+        raise InputError(f"no denoiser at {os.fspath(path)!r}: train one with `dowse train-denoiser`")
+    try:
+        with safetensors.safe_open(os.fspath(path), framework="pt") as file:
+            shape = file.metadata() or {}
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
+        unet = DenoisingUNet([int(c) for c in shape["channels"].split(",")], int(shape["shuffle"]))
+        unet.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in state.items()})
+    except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{os.fspath(path)!r} is no denoiser that `dowse train-denoiser` wrote: {type(error).__name__}: {error}"
+        ) from error
+    unet.eval().requires_grad_(False)
+    channels_last(unet)
+    return unet
+
+
+def shipped_denoiser(net: Classifier) -> DenoisingUNet:
+    """The U-Net that comes with Dowse for a built-in classifier, or InputError if there is none for this one."""
+    while isinstance(net, Defence):
+        net = net.net
+    if isinstance(net, MobileNetV2):
+        name = IMAGENET_MOBILENETV2
+    elif isinstance(net, CifarResNet) and len(net.layer1) == 3:
+        name = CIFAR10_RESNET20
+    else:
+        raise InputError(
+            f"no denoiser comes with Dowse for this {type(net).__name__}, only for imagenet_mobilenetv2 and "
+            "cifar10_resnet20: train one with `dowse train-denoiser` and give its file, denoiser:PATH"
+        )
+    with resources.as_file(resources.files("dowse") / "data_files" / name) as path:
+        return load_denoiser(path)

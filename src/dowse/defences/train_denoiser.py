@@ -1,0 +1,178 @@
+"""Training of the guided denoiser: the classifier's logits of the denoised image shall be those of the clean one."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dowse.defences.crafting import mi_fgsm
+from dowse.defences.denoiser import DenoisingUNet
+from dowse.errors import InputError, fraction, positive
+from dowse.tuning import channels_last
+
+LEVELS = 127  # noise is kept as 8-bit integers, in units of eps / LEVELS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a denoiser is trained.
+
+    Attributes:
+        steps: Steps of the optimiser: Adam, its rate falling along half a cosine.
+        batch: Images a step.
+        crop: Side of the random squares that are cut out of the images; None takes whole images.
+        eps: The largest noise, per pixel; every image gets noise of a random size below it.
+        clean: The share of images that get no noise at all.
+        attack_steps: Steps of the iterative attack that makes half of the noise; the other half is FGSM.
+        rate: The optimiser's first rate.
+        channels: Of the U-Net.
+        shuffle: Of the U-Net.
+        seed: Of everything random.
+    """
+
+    steps: int = 1500
+    batch: int = 16
+    crop: int | None = None
+    eps: float = 16 / 255
+    clean: float = 0.2
+    attack_steps: int = 4
+    rate: float = 2e-3
+    channels: tuple[int, ...] = (16, 32, 64)
+    shuffle: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive(steps=self.steps, batch=self.batch, attack_steps=self.attack_steps, rate=self.rate, eps=self.eps)
+        fraction(clean=self.clean, eps=self.eps)
+        if self.crop is not None:
+            positive(crop=self.crop)
+
+
+class Step(NamedTuple):
+    """A step of the training: its number, from 1, and the loss before it; that of step 1 is the loss undefended."""
+
+    number: int
+    loss: float
+
+
+class Learner:
+    """A U-Net in training: its weights, optimiser, random stream and losses, all of which a checkpoint restores.
+
+    The loss is the logits-guided one of Liao et al. 2018, Sec. 3.3: the mean of |net(x̂) − net(x)| over classes, where
+    x̂ is the denoised noisy image and x the clean one. No labels are needed.
+
+    Args:
+        net: The classifier, pixels (n, 3, H, W) in [0, 1] to logits; it stays as it is.
+        training: How to train.
+    """
+
+    def __init__(self, net: nn.Module, training: Training) -> None:
+        self.net, self.training = net, training
+        with torch.random.fork_rng():
+            torch.manual_seed(training.seed)
+            self.unet = DenoisingUNet(training.channels, training.shuffle)
+        channels_last(self.unet)
+        self.optimizer = torch.optim.Adam(self.unet.parameters(), lr=training.rate)
+        self.rng = torch.Generator().manual_seed(training.seed)
+        self.losses: list[float] = []
+
+    def run(self, images: Tensor, noise: Tensor) -> Iterator[Step]:
+        """Train to the end on clean images, (n, 3, H, W), and their noise, (kinds, n, 3, H, W); yields each step."""
+        self.unet.train()
+        while len(self.losses) < self.training.steps:
+            done = len(self.losses) / self.training.steps
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.training.rate * (1 + math.cos(math.pi * done)) / 2
+            clean, noisy = draw(images, noise, self.training, self.rng)
+            with torch.no_grad():
+                wanted = self.net(clean)
+            loss = (self.net(noisy - self.unet(noisy)) - wanted).abs().mean()
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            self.losses.append(float(loss.detach()))
+            yield Step(len(self.losses), self.losses[-1])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint; the old one is replaced at once or not at all."""
+        state = {
+            "training": asdict(self.training),
+            "unet": self.unet.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "rng": self.rng.get_state(),
+            "losses": self.losses,
+        }
+        partial = Path(f"{os.fspath(path)}.partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a checkpoint of the same training, to the same end as if it had never stopped."""
+        state = torch.load(path, weights_only=True)
+        if state["training"] != asdict(self.training):
+            ours = asdict(self.training)
+            other = {name: value for name, value in state["training"].items() if ours.get(name) != value}
+            raise InputError(
+                f"the checkpoint {os.fspath(path)!r} is of another training ({other} there): "
+                "train with the same settings or into another folder"
+            )
+        self.unet.load_state_dict(state["unet"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.rng.set_state(state["rng"])
+        self.losses = list(state["losses"])
+
+
+def craft_noise(
+    images: Tensor,
+    sources: Sequence[nn.Module],
+    training: Training,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Tensor:
+    """The noise to learn from: FGSM and the iterative attack on each source, (kinds, n, 3, H, W) int8 in eps/127.
+
+    Args:
+        images: Clean images, (n, 3, H, W).
+        sources: Nets from pixels to logits, the defended one among them or not.
+        training: How to train.
+        on_progress: Called with (images done, all of them).
+    """
+    if not sources:
+        raise InputError("a denoiser learns from the noise of at least one net, got none")
+    if images.ndim != 4 or images.shape[1] != 3:
+        raise InputError(f"a denoiser is trained on images (n, 3, H, W), got {tuple(images.shape)}")
+    if training.crop is not None and training.crop > min(images.shape[-2:]):
+        raise InputError(f"crop={training.crop} is larger than the images, {tuple(images.shape[-2:])}")
+    attacks = [(net, steps) for net in sources for steps in sorted({1, training.attack_steps})]
+    noise = torch.empty((len(attacks), *images.shape), dtype=torch.int8)
+    done = 0
+    for kind, (net, steps) in enumerate(attacks):
+        for start in range(0, len(images), 16):
+            rows = slice(start, start + 16)
+            noise[kind, rows] = (mi_fgsm(net, images[rows], training.eps, steps=steps) * (LEVELS / training.eps)).round()
+            done += len(images[rows])
+            if on_progress is not None:
+                on_progress(done, len(attacks) * len(images))
+    return noise
+
+
+def draw(images: Tensor, noise: Tensor, training: Training, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A batch of clean and noisy images, (batch, 3, h, w) each: random crops, flips, kinds and sizes of noise."""
+    n, (height, width) = training.batch, images.shape[-2:]
+    h, w = (height, width) if training.crop is None else (training.crop, training.crop)
+    which = torch.randint(len(images), (n,), generator=rng).tolist()
+    kind = torch.randint(len(noise), (n,), generator=rng).tolist()
+    top = torch.randint(height - h + 1, (n,), generator=rng).tolist()
+    left = torch.randint(width - w + 1, (n,), generator=rng).tolist()
+    flip, size, noisy = torch.rand((3, n), generator=rng)
+    size = torch.where(noisy < training.clean, 0.0, size) * (training.eps / LEVELS)
+    windows = [(..., slice(t, t + h), slice(s, s + w)) for t, s in zip(top, left, strict=True)]
+    clean = torch.stack([images[i][window] for i, window in zip(which, windows, strict=True)])
+    δ = torch.stack([noise[k, i][window] for k, i, window in zip(kind, which, windows, strict=True)])
+    flipped = (flip < 0.5).view(-1, 1, 1, 1)
+    clean, δ = (torch.where(flipped, rows.flip(-1), rows) for rows in (clean, δ))
+    return clean, (clean + size.view(-1, 1, 1, 1) * δ).clamp(0, 1)

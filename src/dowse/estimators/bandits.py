@@ -1,0 +1,134 @@
+"""Bandits: a gradient prior carried over time and learned from two queries a step (Ilyas et al. 2019)."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from dowse.errors import choose, positive
+from dowse.estimators.antithetic import gaussian
+from dowse.flow import Flow, ask
+from dowse.geometry import Ball, Norm
+from dowse.sampling import Subspace
+
+
+class Rates(NamedTuple):
+    """The parameters that depend on the norm; see Bandits for the first three."""
+
+    exploration: float
+    probe_length: float
+    online_rate: float
+    step: float
+    eps: float
+
+
+# The paper's for ImageNet: δ, the finite-difference probe η, the online rate, the image rate, and the ε they are for.
+PUBLISHED: dict[Norm, Rates] = {
+    "l2": Rates(exploration=0.01, probe_length=0.01, online_rate=0.1, step=0.5, eps=5.0),
+    "linf": Rates(exploration=1.0, probe_length=0.1, online_rate=100.0, step=0.01, eps=0.05),
+}
+
+
+@dataclass(frozen=True)
+class BanditState:
+    """What is known of the gradient.
+
+    Attributes:
+        latent: The prior, (C, h, w); for l∞ its inverse hyperbolic tangent, in which exponentiated gradient adds.
+        subspace: Where the prior lives; None for the whole space.
+    """
+
+    latent: Tensor
+    subspace: Subspace | None
+
+    def up(self, small: Tensor) -> Tensor:
+        """Nearest-neighbour up-sampling, (n, C, h, w) -> (n, *s)."""
+        return small if self.subspace is None else self.subspace.up(small) / self._weight(small)
+
+    def block_mean(self, images: Tensor) -> Tensor:
+        """The mean of each block of pixels that `up` fills from one value, (n, *s) -> (n, C, h, w)."""
+        return images if self.subspace is None else self.subspace.down(images * self._weight(images))
+
+    def _weight(self, like: Tensor) -> Tensor:
+        """What Subspace.up makes of one in each pixel, 1/√(the block's size), (1, *s)."""
+        assert self.subspace is not None
+        return self.subspace.up(like.new_ones(1, self.subspace.C, self.subspace.h, self.subspace.w))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bandits:
+    """A prior that follows the gradient from step to step: T without a subspace, TD with one.
+
+    Cost: 3 queries an iteration, the two antithetic queries that update the prior and the check of the iterate.
+
+    The prior v is updated by the slope of f along it under antithetic exploration v ± δu, by exponentiated gradient
+    for l∞ and by gradient ascent for l2; the image then steps along it. Parameters left None are the paper's for
+    ImageNet and the norm. They are used as they are: pixels lie in [0, 1] there too, the probe is an l2 length, and
+    u is Gaussian over √d, so that δ does not depend on the size. The image's step is the paper's as well (0.5 for l2,
+    0.01 for l∞); in balls smaller than the paper's (ε = 5 and 0.05) ours, the same share of ε, a tenth and a fifth.
+
+    Differences to the original: the check is counted; exponentiated gradient adds to artanh(v), which is the same and
+    does not get stuck at ±1 by rounding; probes are clipped to the image range unless clip_probes=False, and the
+    exploration credited is the one really sent, which without clipping is δu up to second order.
+
+    Attributes:
+        subspace: Side or (height, width) of the prior's grid, up-sampled by nearest neighbour: 50 is TD's at ImageNet
+            size; None, the whole space, is T.
+        exploration: δ, how far around the prior is explored; None is 0.01 for l2, 1 for l∞.
+        probe_length: The l2 length of a probe; None is 0.01 for l2, 0.1 for l∞.
+        online_rate: The learning rate of the prior; None is 0.1 for l2, 100 for l∞.
+        clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
+        norm: The norm whose values stand for None, and with it the update: filled in by the run.
+    """
+
+    subspace: int | tuple[int, int] | None = None
+    exploration: float | None = None
+    probe_length: float | None = None
+    online_rate: float | None = None
+    clip_probes: bool = True
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        choose("norm", self.norm, get_args(Norm))
+        positive(**self.rates._asdict())
+
+    @property
+    def rates(self) -> Rates:
+        """The parameters in force."""
+        given = {name: getattr(self, name) for name in ("exploration", "probe_length", "online_rate")}
+        return PUBLISHED[self.norm]._replace(**{name: value for name, value in given.items() if value is not None})
+
+    def default_step(self, ball: Ball) -> float:
+        """The image's step in a ball: the paper's, or the same share of a smaller ε."""
+        published = PUBLISHED[ball.norm]
+        return published.step * min(1.0, ball.eps / published.eps)
+
+    def init(self, x: Tensor) -> BanditState:
+        """A prior of zero for an image like x, (*s)."""
+        subspace = Subspace.of(self.subspace, tuple(x.shape))
+        shape = x.shape if subspace is None else (subspace.C, subspace.h, subspace.w)
+        return BanditState(x.new_zeros(shape), subspace)
+
+    def estimate(
+        self, state: BanditState, x: Tensor, f: float, rng: torch.Generator
+    ) -> Flow[tuple[Tensor, BanditState]]:
+        """The updated prior at x, (*s), after two queries; f is not needed."""
+        δ, η, rate, *_ = self.rates
+        latent = state.latent
+        v, u = self._prior(latent), gaussian(latent.shape, x, rng) / math.sqrt(latent.numel())
+        towards = state.up(torch.stack([v + δ * u, v - δ * u]))
+        length = torch.linalg.vector_norm(towards.flatten(1), dim=1).clamp_min(torch.finfo(x.dtype).tiny)
+        points = x + η * towards / length.view(2, *[1] * x.ndim)
+        if self.clip_probes:
+            points.clamp_(0, 1)
+        answer = yield from ask(points)
+        slope = float(answer.loss[0] - answer.loss[1]) / (δ * η)
+        explored = state.block_mean(points[:1] - points[1:])[0] * (float(length.mean()) / (2 * η))  # δu, as sent
+        state = BanditState(latent + rate * slope * explored, state.subspace)
+        return state.up(self._prior(state.latent).unsqueeze(0))[0], state
+
+    def _prior(self, latent: Tensor) -> Tensor:
+        """The mirror map: the identity makes addition gradient ascent, tanh exponentiated gradient on [−1, 1]."""
+        return latent if self.norm == "l2" else latent.tanh()

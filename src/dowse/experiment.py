@@ -1,0 +1,228 @@
+"""An experiment as a TOML file says it: every word checked, every list a dimension of the grid."""
+
+import itertools
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from dowse.cell import Cell, Dtype, Plan
+from dowse.errors import InputError, nearest
+from dowse.geometry import Norm
+from dowse.losses import LossName, Outputs
+from dowse.methods import Method, find_method, resolve_method
+from dowse.priors import Combine
+from dowse.quantize import grid_options
+
+T = TypeVar("T")
+Save = Literal["safetensors", "png", "none"]
+
+
+def _as_tuple(value: Any) -> Any:
+    if value == []:
+        raise InputError("an empty list leaves nothing to run; leave the word out for its default")
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _as_table(word: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: {word: value} if isinstance(value, str) else value)
+
+
+Many = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Words(_Strict):
+    """Words that an experiment says for all its methods and a method may say for itself; a list expands to a grid.
+
+    Surrogates that work together are a list inside the list: [["a", "b"]].
+    """
+
+    surrogate: Many[str | list[str]] = ()
+    smooth: Many[Count] = ()
+    class_offset: Many[int] = ()
+    surrogate_size: Many[Count] = ()
+    combine: Many[Combine] = ()
+    norm: Many[Norm] = ()
+    eps: Many[float | dict[Norm, float]] = ()
+    step: Many[float] = ()
+    seed: Many[int] = ()
+    loss: Many[LossName] = ()
+    outputs: Many[Outputs] = ()
+    reveals: Many[str] = ()
+    decimals: Many[int] = ()
+    accept: Many[Literal["iterate", "any"]] = ()
+    quantize: Many[bool] = ()
+    repeats: Many[Count] = ()
+    verify: Many[int] = ()
+
+
+GRID = tuple(Words.model_fields)
+ABOUT_SURROGATES = ("surrogate", "smooth", "class_offset", "surrogate_size", "combine")
+DEFAULTS = {field.name: field.default for field in fields(Cell) if field.default is not MISSING}
+
+
+class ImagesTable(_Strict):
+    """Which images: `images = "PATH"`, or a table.
+
+    Attributes:
+        path: A folder, an .npz or .safetensors file, or one image file.
+        count: How many of them, from the first; all if left out.
+        labels: "auto" takes the labels that come with the set, "target" the target's own; else a CSV file.
+        size: The side they are scaled and cropped to; the target's input size if left out.
+    """
+
+    path: str
+    count: Count | None = None
+    labels: str = "auto"
+    size: Count | None = None
+
+
+class MethodTable(Words):
+    """A method: its name, a title for tables, its options, and words of the experiment that it has for itself."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    title: str | None = None
+    count: Count | None = None
+
+    @model_validator(mode="after")
+    def _known_options(self) -> Self:
+        known = {*options_of(find_method(self.name)), *type(self).model_fields}
+        for word in self.options:
+            if word not in known:
+                raise InputError(f"{self.name} has no option {word!r}: {nearest(word, known)}")
+        return self
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's own options as given."""
+        return dict(self.model_extra or {})
+
+
+class Experiment(Words):
+    """An experiment; docs/experiments.md explains each word."""
+
+    name: str = "experiment"
+    target: Many[str]
+    defence: Many[str] = ("none",)
+    images: Annotated[ImagesTable, _as_table("path")]
+    method: Many[Annotated[MethodTable, _as_table("name")]]
+    budget: Count = 10_000
+    targeted: bool = False
+    dtype: Dtype = "float32"
+    concurrency: Count = 8
+    batch_size: Count | None = None
+    save: Save = "safetensors"
+
+    def plans(self, image_set: Callable[[str], str]) -> list[Plan]:
+        """The grid: one plan a cell, in the file's order, none twice; image_set gives a target's fingerprint of it."""
+        plans: dict[str, Plan] = {}
+        for target, defence in itertools.product(self.target, self.defence):
+            guarded = target if defence == "none" else f"{defence}+{target}"
+            for table in self.method:
+                for plan in self._plans_of(table, guarded, image_set(guarded)):
+                    plans.setdefault(plan.cell.id, plan)
+        return list(plans.values())
+
+    def _plans_of(self, table: MethodTable, target: str, image_set: str) -> Iterator[Plan]:
+        method = find_method(table.name)
+        given = {word: _as_tuple(value) for word, value in table.options.items()}
+        for words, values in itertools.product(self._words_of(table, method), itertools.product(*given.values())):
+            options = {word: _as_option(value) for word, value in zip(given, values, strict=True)}
+            cell = Cell(
+                target=target,
+                image_set=image_set,
+                method=method.name,
+                options=options_of(method) | (grid_options(method.defaults) if words["quantize"] else {}) | options,
+                targeted=self.targeted,
+                dtype=self.dtype,
+                **words,
+            )
+            _check(cell, method)
+            title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
+            yield Plan(cell=cell, title=title, budget=self.budget, count=table.count or self.images.count)
+
+    def _words_of(self, table: MethodTable, method: Method) -> Iterator[dict[str, Any]]:
+        """Every combination of the words that a method may say for itself."""
+        axes = {word: getattr(table, word) or getattr(self, word) or (DEFAULTS.get(word),) for word in GRID}
+        if not method.needs_surrogate:
+            axes |= {word: (DEFAULTS.get(word),) for word in ABOUT_SURROGATES}
+        for values in itertools.product(*axes.values()):
+            words: dict[str, Any] = dict(zip(axes, values, strict=True))
+            words["loss"] = words["loss"] or method.loss
+            words["surrogate"] = () if words["surrogate"] is None else _as_tuple(words["surrogate"])
+            if isinstance(words["eps"], dict):
+                words["eps"] = words["eps"].get(words["norm"])
+            yield words
+
+
+def load_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """The experiment of a TOML file; what is wrong with it is an InputError that names the place and the remedy."""
+    file = Path(path)
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"cannot read the experiment {file}: {error}") from error
+    return make_experiment({"name": file.stem, **tables}, source=str(file), folder=file.parent)
+
+
+def make_experiment(tables: Mapping[str, Any], *, source: str, folder: Path = Path()) -> Experiment:
+    """The experiment that tables say; source names them in errors, relative image paths start from folder."""
+    try:
+        experiment = Experiment.model_validate(dict(tables))
+    except ValidationError as error:
+        raise InputError(f"{source}: " + "; ".join(_explain(dict(one)) for one in error.errors())) from None
+    path = locate(experiment.images.path, folder)
+    return experiment.model_copy(update={"images": experiment.images.model_copy(update={"path": path})})
+
+
+def locate(path: str, folder: Path) -> str:
+    """A path as it may stand in a file: with ~ and $VARIABLES, relative to the file's folder or to the current one."""
+    expanded = os.path.expandvars(os.path.expanduser(path))
+    beside = folder / expanded
+    return str(beside) if beside.exists() else expanded
+
+
+def options_of(method: Method) -> dict[str, Any]:
+    """A method's own options and their defaults, without those that words of the experiment give."""
+    return {name: value for name, value in method.defaults.items() if name not in GRID}
+
+
+def _check(cell: Cell, method: Method) -> None:
+    """Raise InputError for a cell that cannot be run."""
+    if method.needs_surrogate and not cell.surrogate:
+        raise InputError(f'method {method.name!r} needs a surrogate: write surrogate = "dowse:NAME"')
+    if cell.norm not in method.norms:
+        raise InputError(f"method {method.name!r} is defined for {', '.join(method.norms)}, not for {cell.norm}")
+    if cell.targeted and not method.targeted:
+        raise InputError(f"method {method.name!r} cannot aim at a class: leave targeted out")
+    resolve_method(cell.method, norm=cell.norm, step=cell.step, options=cell.options)
+
+
+def _as_option(value: Any) -> Any:
+    """A list inside a list is one value: a pair such as a subspace's height and width."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _explain(error: dict[str, Any]) -> str:
+    """One error of pydantic in our words: where, what was got, what to do."""
+    names = [part for part in error["loc"] if isinstance(part, str | int) and "[" not in str(part)]
+    where = ".".join(str(part) for part in names)
+    if error["type"] == "extra_forbidden":
+        known = ImagesTable.model_fields if names[0] == "images" else Experiment.model_fields
+        return f"{where!r} is unknown: {nearest(str(names[-1]), known)}"
+    if error["type"] == "missing":
+        return f"{where!r} is missing"
+    if error["type"] == "value_error":
+        return f"{where}: {error['ctx']['error']}"
+    return f"{where}: {error['msg'].lower()}, got {error['input']!r}"

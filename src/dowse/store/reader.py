@@ -1,0 +1,180 @@
+"""A store as those see it who only read: runs, rows, traces, images, and who is at work."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from torch import Tensor
+
+from dowse import trace
+from dowse.store import images, owners
+from dowse.store.database import connect, explained
+from dowse.store.row import Row
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """A run of a store.
+
+    Attributes:
+        id: The hash of its content.
+        title: What its method is called in tables.
+        content: Its cell: target, surrogate, image_set, method, options, norm, eps, …
+        source: The path of its image set.
+        budget: The budget it was last asked to run with.
+        count: How many images it was last asked to run.
+        skipped: Images that could not be read, and why.
+    """
+
+    id: str
+    title: str
+    content: dict[str, Any]
+    source: str
+    budget: int
+    count: int
+    skipped: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """A process that wrote to the store.
+
+    Attributes:
+        id: Its number.
+        started: When, in seconds since 1970.
+        ended: When; None if it still runs or was killed.
+        command: Its command line.
+        versions: What it ran on.
+        alive: Whether it still runs.
+        queries: Queries answered to it.
+        busy: Seconds its target worked.
+        holds: Images it has claimed.
+    """
+
+    id: int
+    started: float
+    ended: float | None
+    command: list[str]
+    versions: dict[str, str]
+    alive: bool
+    queries: int
+    busy: float
+    holds: int
+
+
+class Store:
+    """The store of a folder, opened to be read; close it, or use it in a with statement."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self._database = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.folder, writable=False)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def runs(self) -> list[RunInfo]:
+        """All runs, the oldest first."""
+        found = self._select("SELECT * FROM runs ORDER BY created, rowid")
+        return [
+            RunInfo(
+                id=run["id"],
+                title=run["title"],
+                content=json.loads(run["content"]),
+                source=run["source"],
+                budget=run["budget"],
+                count=run["count"],
+                skipped=self.skipped(run["id"]),
+            )
+            for run in found
+        ]
+
+    def skipped(self, run: str) -> dict[str, str]:
+        """The images of a run that could not be read, and why."""
+        query = "SELECT name, skipped FROM tasks WHERE run = ? AND skipped IS NOT NULL ORDER BY position"
+        return {row["name"]: row["skipped"] for row in self._select(query, run)}
+
+    def rows(self, run: str | None = None) -> Iterator[Row]:
+        """The rows of one run or of all, in the order of runs and images."""
+        query = """
+            SELECT task, tasks.run, position, name, checksum, "end", queries, rows.sent, rows.budget, label,
+                target_label, predicted, l2, linf, loss, seconds, seed, cause, file, saved_adversarial, saved_inside,
+                saved_distance, saved_queries, verified, finished, session
+            FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
+            WHERE ?1 IS NULL OR tasks.run = ?1 ORDER BY runs.created, runs.rowid, position"""
+        for row in self._select(query, run):
+            yield Row.of(dict(row))
+
+    def sessions(self) -> list[SessionInfo]:
+        """Every process that ever wrote here, the oldest first: commands, versions, and who is alive."""
+        query = """SELECT sessions.*, (SELECT count(*) FROM tasks WHERE owner = sessions.id) AS holds
+            FROM sessions ORDER BY id"""
+        return [
+            SessionInfo(
+                id=one["id"],
+                started=one["started"],
+                ended=one["ended"],
+                command=json.loads(one["command"]),
+                versions=json.loads(one["versions"]),
+                alive=_alive(one),
+                queries=one["queries"],
+                busy=one["busy"],
+                holds=one["holds"],
+            )
+            for one in self._select(query)
+        ]
+
+    def logged(self, run: str) -> tuple[int, int]:
+        """How many answers are logged for a run, and how many bytes they take."""
+        query = """SELECT count(*) AS n, total(length(block)) AS bytes FROM answers
+            WHERE (key >> 24) IN (SELECT id FROM tasks WHERE run = ?)"""
+        (found,) = self._select(query, run)
+        return found["n"], int(found["bytes"])
+
+    def replays(self, run: str) -> dict[str, float]:
+        """What resuming a run took: answers replayed, those that were inexact, the largest difference, restarts."""
+        query = """SELECT total(replayed) AS replayed, total(inexact) AS inexact, max(difference) AS largest,
+            total(restarts) AS restarts FROM tasks WHERE run = ?"""
+        (found,) = self._select(query, run)
+        return {name: float(found[name] or 0) for name in ("replayed", "inexact", "largest", "restarts")}
+
+    def trace(self, task: int) -> trace.Trace:
+        """The trace of an image, by columns; empty if there is none."""
+        found = self._select("SELECT block FROM traces WHERE task = ?", task)
+        return trace.unpack(found[0]["block"]) if found else {}
+
+    def original(self, row: Row) -> Tensor:
+        """The original of a row, (C, H, W) in [0, 1]."""
+        return images.load_image(self.folder / images.ORIGINALS / f"{row.checksum}.safetensors")
+
+    def adversarial(self, row: Row) -> Tensor | None:
+        """The adversarial image of a row, (C, H, W) in [0, 1], None if none was found or saved."""
+        return None if row.file is None else images.load_image(self.folder / row.file)
+
+    def _select(self, query: str, *values: object) -> list[sqlite3.Row]:
+        with explained(self.folder):
+            cursor = self._database.cursor()
+            cursor.row_factory = sqlite3.Row
+            return list(cursor.execute(query, values))
+
+
+def _alive(session: sqlite3.Row) -> bool:
+    if session["ended"] is not None:
+        return False
+    return owners.is_alive(session["machine"], session["pid"], session["process"], session["beat"], time.time())

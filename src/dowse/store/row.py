@@ -1,0 +1,80 @@
+"""A row: what became of one image of one run, as the store keeps it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dowse.result import End
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One image of one run.
+
+    Attributes:
+        task: Its number in the store.
+        run: The run's id.
+        position: Its place in the image set.
+        name: Its file, or its number.
+        checksum: Of its pixels and label; its random stream is drawn from it.
+        end: Why it ended.
+        queries: Rows the target answered.
+        sent: Rows handed to the target, in answers that became void too.
+        budget: The most queries it was allowed.
+        label: The class it was attacked as.
+        target_label: The class wanted of a targeted attack.
+        predicted: The target's label of the adversarial image, or of the last iterate.
+        l2: ‖adversarial − x‖₂, or of the last iterate.
+        linf: The same in the maximum norm.
+        loss: f there.
+        seconds: How long it was under attack, beside others, in all processes together.
+        seed: The run's seed.
+        cause: What the target raised.
+        file: Where the adversarial image is, relative to the store's folder.
+        saved_adversarial: Whether the picture that was saved still fools the target; None if none was saved.
+        saved_inside: Whether that picture lies in the ball.
+        saved_distance: How far it is from the original, in the attack's norm.
+        saved_queries: Queries spent on asking about it, which `queries` does not count.
+        verified: How many of the further answers that `verify` asked for found the image adversarial too.
+        finished: When, in seconds since 1970.
+        session: The process that wrote it.
+    """
+
+    task: int
+    run: str
+    position: int
+    name: str
+    checksum: str
+    end: End
+    queries: int
+    sent: int
+    budget: int
+    label: int | None
+    target_label: int | None
+    predicted: int | None
+    l2: float
+    linf: float
+    loss: float | None
+    seconds: float
+    seed: int
+    cause: str | None
+    file: str | None
+    saved_adversarial: bool | None
+    saved_inside: bool | None
+    saved_distance: float | None
+    saved_queries: int
+    verified: int
+    finished: float
+    session: int
+
+    @property
+    def success(self) -> bool:
+        """Whether an adversarial image was found."""
+        return self.end is End.ADVERSARIAL
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> "Row":
+        """A row of the columns of the database."""
+        made = dict(values, end=End(values["end"]), saved_queries=values["saved_queries"] or 0)
+        for name in ("saved_adversarial", "saved_inside"):
+            made[name] = None if values[name] is None else bool(values[name])
+        return cls(**made)

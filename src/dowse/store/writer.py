@@ -1,0 +1,255 @@
+"""A store as the runner sees it: images are claimed, what happens to them is committed, nothing is done twice."""
+
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from dowse.cell import Plan
+from dowse.imagesets import Entry
+from dowse.messages import Answered, Ended, Event, Replayed, Restarted, Round
+from dowse.result import End
+from dowse.store import images, owners
+from dowse.store.database import StoreError, connect, explained, transaction
+from dowse.store.reader import Store
+
+NUMBER_BITS = 24
+GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # an image that ended so can go on: its answers stay in the log
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An image that this process, and no other, attacks now.
+
+    Attributes:
+        task: Its number.
+        position: Its place in the image set.
+        checksum: Of its pixels and label when it was first read; None if it never was.
+        answers: Its log.
+        sent: Rows handed to the target for answers that are void.
+    """
+
+    task: int
+    position: int
+    checksum: str | None
+    answers: tuple[bytes, ...]
+    sent: int
+
+
+class StoreWriter(Store):
+    """The store of a folder, opened to be written by this process, which shows signs of life until it is closed.
+
+    Args:
+        folder: The folder, made if it is not there.
+        command: The command line, kept in the manifest.
+        keep_answers: Whether the log of an image stays even when the image can never go on.
+    """
+
+    def __init__(self, folder: Path | str, command: Sequence[str] = (), *, keep_answers: bool = False) -> None:
+        super().__init__(folder)
+        self.keep_answers = keep_answers
+        self.session = self._begin_session(command)
+        self._heartbeat = owners.Heartbeat(self._beat)
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.folder, writable=True)
+
+    def close(self) -> None:
+        """Give back what is claimed, and let go of the database."""
+        self._heartbeat.close()
+        try:
+            with transaction(self._database, self.folder):
+                self._database.execute("UPDATE tasks SET owner = NULL WHERE owner = ?", (self.session,))
+                self._database.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), self.session))
+        except StoreError:
+            pass  # the claims of a process that is gone count for nothing
+        finally:
+            super().close()
+
+    def begin(self, plan: Plan, source: str, entries: Sequence[Entry]) -> None:
+        """A run is to be run so far; entries are those of its images that are to be attacked."""
+        content = json.dumps(plan.cell.content())
+        with transaction(self._database, self.folder):
+            self._database.execute(
+                """INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+                title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source""",
+                (plan.cell.id, plan.title, content, source, plan.budget, len(entries), time.time()),
+            )
+            self._database.executemany(
+                "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
+                [(plan.cell.id, position, entry.name) for position, entry in enumerate(entries)],
+            )
+
+    def claim(self, plan: Plan, limit: int) -> Claim | None:
+        """Take the next image among the first `limit` that is not done and that no living process has."""
+        with transaction(self._database, self.folder):
+            living = self._living_owners(plan.cell.id)
+            query = f"""
+                SELECT tasks.id, position, image, tasks.sent FROM tasks LEFT JOIN rows ON task = tasks.id
+                WHERE run = ? AND position < ? AND skipped IS NULL AND (
+                    task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
+                ) AND (owner IS NULL OR owner NOT IN ({_places(living)}))
+                ORDER BY position LIMIT 1"""
+            values = (plan.cell.id, limit, plan.budget, self.session, *living)
+            found = self._database.execute(query, values).fetchone()
+            if found is None:
+                return None
+            task, position, checksum, sent = found
+            self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, task))
+            blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
+            return Claim(task, position, checksum, tuple(block for (block,) in blocks), sent)
+
+    def held_by_others(self, run: str) -> int:
+        """How many images of a run other living processes attack now."""
+        with explained(self.folder):
+            others = [owner for owner in self._living_owners(run) if owner != self.session]
+            query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({_places(others)})"
+            (held,) = self._database.execute(query, (run, *others)).fetchone()
+        return int(held)
+
+    def skip(self, task: int, reason: str) -> None:
+        """A claimed image cannot be read."""
+        with transaction(self._database, self.folder):
+            self._database.execute("UPDATE tasks SET skipped = ?, owner = NULL WHERE id = ?", (reason, task))
+
+    def identify(self, task: int, checksum: str) -> None:
+        """A claimed image was read."""
+        with transaction(self._database, self.folder):
+            self._database.execute("UPDATE tasks SET image = ? WHERE id = ?", (checksum, task))
+
+    def void(self, task: int, sent: int) -> None:
+        """Forget the log of a claimed image, for which `sent` rows had been handed over."""
+        with transaction(self._database, self.folder):
+            self._void(task, sent)
+
+    def write(self, plan: Plan, events: Sequence[Event]) -> None:
+        """Commit what happened, all of it or nothing; images are on disk before the row that names them."""
+        files = {event.task: self._save(plan, event) for event in events if isinstance(event, Ended)}
+        with transaction(self._database, self.folder):
+            self._check_mine({event.task for event in events if not isinstance(event, Round)})
+            for event in events:
+                match event:
+                    case Answered():
+                        self._log(event)
+                    case Restarted():
+                        self._void(event.task, event.sent)
+                    case Replayed():
+                        self._database.execute(
+                            """UPDATE tasks SET replayed = replayed + ?, inexact = inexact + ?,
+                            difference = max(difference, ?) WHERE id = ?""",
+                            (event.answers, event.inexact, event.largest, event.task),
+                        )
+                    case Round():
+                        self._database.execute(
+                            "UPDATE sessions SET queries = queries + ?, busy = busy + ? WHERE id = ?",
+                            (event.queries, event.busy, self.session),
+                        )
+                    case Ended():
+                        self._end(plan, event, files[event.task])
+
+    def _log(self, event: Answered) -> None:
+        key, (_, last) = event.task << NUMBER_BITS | event.number, _keys(event.task)
+        self._database.execute("DELETE FROM answers WHERE key > ? AND key <= ?", (key, last))
+        self._database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, event.block))
+
+    def _void(self, task: int, sent: int) -> None:
+        self._database.execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
+        self._database.execute("UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?", (sent, task))
+
+    def _end(self, plan: Plan, event: Ended, file: str | None) -> None:
+        saved, execute = event.saved, self._database.execute
+        (checksum,) = execute("SELECT image FROM tasks WHERE id = ?", (event.task,)).fetchone()
+        row = {
+            "task": event.task, "session": self.session, "finished": time.time(), "end": str(event.end),
+            "queries": event.queries, "sent": event.sent, "budget": event.budget, "label": event.label,
+            "target_label": event.target_label, "predicted": event.predicted, "l2": event.l2, "linf": event.linf,
+            "loss": event.loss, "seconds": event.seconds, "seed": plan.cell.seed, "checksum": checksum,
+            "cause": event.cause, "file": file,
+            "verified": event.verified,
+        }  # fmt: skip
+        if saved is not None:
+            row |= {
+                "saved_adversarial": saved.adversarial, "saved_inside": saved.inside,
+                "saved_distance": saved.distance, "saved_queries": saved.queries,
+            }  # fmt: skip
+        names = ", ".join(f'"{name}"' for name in row)
+        execute(f"INSERT OR REPLACE INTO rows ({names}) VALUES ({_places(row)})", tuple(row.values()))
+        execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (event.task, event.trace))
+        execute("UPDATE tasks SET owner = NULL WHERE id = ?", (event.task,))
+        if event.end not in GOES_ON and not self.keep_answers:
+            execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(event.task))
+
+    def _save(self, plan: Plan, event: Ended) -> str | None:
+        """Put the adversarial image on disk; where it is."""
+        with explained(self.folder):
+            if event.saved is not None:
+                return images.save_picture(self.folder, plan.cell.id, event.task, event.saved.levels)
+            if event.adversarial is not None:
+                return images.save_adversarial(self.folder, plan.cell.id, event.task, event.adversarial)
+        return None
+
+    def _check_mine(self, tasks: set[int]) -> None:
+        """Raise StoreError if another process has taken over an image that this one still attacks."""
+        query = f"SELECT count(*) FROM tasks WHERE owner = ? AND id IN ({_places(tasks)})"
+        (mine,) = self._database.execute(query, (self.session, *tasks)).fetchone()
+        if mine != len(tasks):
+            raise StoreError(
+                f"another process has taken over images of this run in {self.folder}, because this one showed no sign "
+                "of life; nothing of theirs was overwritten. Start one process a machine again."
+            )
+
+    def _living_owners(self, run: str) -> list[int]:
+        """The sessions that have claimed images of a run and are alive, this one included."""
+        query = """SELECT id, machine, pid, process, beat FROM sessions
+            WHERE id IN (SELECT DISTINCT owner FROM tasks WHERE run = ? AND owner IS NOT NULL)"""
+        now = time.time()
+        found = self._database.execute(query, (run,)).fetchall()
+        return [one for one, host, pid, process, beat in found if owners.is_alive(host, pid, process, beat, now)]
+
+    def _begin_session(self, command: Sequence[str]) -> int:
+        pid, now = os.getpid(), time.time()
+        with transaction(self._database, self.folder):
+            cursor = self._database.execute(
+                """INSERT INTO sessions (started, command, versions, machine, pid, process, beat)
+                VALUES (?, ?, ?, ?, ?, ?, ?)""",
+                (
+                    now,
+                    json.dumps(command),
+                    json.dumps(versions()),
+                    owners.machine(),
+                    pid,
+                    owners.process_start(pid),
+                    now,
+                ),
+            )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def _beat(self) -> None:
+        """A sign of life, from the heartbeat's thread and through a connection of its own."""
+        try:
+            with closing(connect(self.folder, writable=True)) as database:
+                database.execute("UPDATE sessions SET beat = ? WHERE id = ?", (time.time(), self.session))
+        except (StoreError, sqlite3.Error):
+            pass  # the next transaction of the main thread meets the same trouble and says so
+
+
+def versions() -> dict[str, str]:
+    """What this process runs on."""
+    packages = {name: version(name) for name in ("dowse", "torch", "numpy")}
+    return {**packages, "python": platform.python_version(), "platform": platform.platform()}
+
+
+def _keys(task: int) -> tuple[int, int]:
+    """The first and the last key of a task's answers."""
+    return task << NUMBER_BITS, (task + 1 << NUMBER_BITS) - 1
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,130 @@
+"""Spec strings: how a target is written on the command line and in files, and how it becomes a target.
+
+    [DEFENCE[:ARGUMENT]+]…KIND:NAME[#OPTION=VALUE&OPTION=VALUE]
+
+for example `dowse:imagenet_resnet18`, `jpeg:75+onnx:net.onnx#threads=2`, `http://127.0.0.1:8080/v2/models/net`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from torch import Tensor, nn
+
+from dowse.errors import InputError, nearest
+from dowse.targets import torch as torch_targets
+
+Weights = str | os.PathLike[str] | None
+Target = Callable[..., Tensor]
+
+TORCH_KINDS = ("dowse", "torch", "torchvision", "timm")
+KINDS = (*TORCH_KINDS, "onnx", "http", "https")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A spec string taken apart.
+
+    Attributes:
+        kind: One of KINDS.
+        name: What the kind makes of it: a model's name, `package.module:factory`, a path, a URL.
+        defences: Pairs (name, argument), the one that sees an image first before the others.
+        options: Options of the kind, by name.
+    """
+
+    kind: str
+    name: str
+    defences: tuple[tuple[str, str | None], ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_spec(text: str) -> Spec:
+    """Take a spec string apart; what is wrong with it is an InputError."""
+    rest, _, fragment = text.strip().partition("#")
+    defences: list[tuple[str, str | None]] = []
+    while (match := re.match(r"(\w+)(?::([^+]*))?\+", rest)) and match[1] not in KINDS:
+        defences.append((match[1], match[2]))
+        rest = rest[match.end() :]
+    kind, colon, name = rest.partition(":")
+    if not colon or kind not in KINDS:
+        known = f"{', '.join(f'{kind}:' for kind in KINDS[:-2])}, http:// or https://"
+        raise InputError(f"{_harmless(text)!r} is not a target: a spec starts with {known}; {_suggestion(kind)}")
+    if not name.strip("/"):
+        raise InputError(f"{_harmless(text)!r} names nothing after {kind}:")
+    return Spec(kind, f"{kind}:{name}" if kind.startswith("http") else name, tuple(defences), _options(fragment))
+
+
+def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) -> Target:
+    """The target of a spec: from points (n, C, H, W) in [0, 1] to scores (n, K).
+
+    Args:
+        spec: For example "dowse:imagenet_resnet18", "torch:package.module:factory", "torchvision:NAME", "timm:NAME",
+            "onnx:PATH", "http://HOST/v2/models/NAME"; defences stand in front ("jpeg:75+…"), options behind ("…#a=1").
+        weights: A file of weights (.safetensors, or a torch file of a state dict), for the torch kinds.
+        options: Options of the kind, before those of the spec; None is no value. docs/targets.md lists them.
+    """
+    parsed = parse_spec(spec) if isinstance(spec, str) else spec
+    chosen = {**parsed.options, **{name: value for name, value in options.items() if value is not None}}
+    if weights is not None:
+        chosen["weights"] = os.fspath(weights)
+    target = _behind_defences(parsed, chosen)
+    for name, argument in reversed(parsed.defences):
+        target = _defence(name)(target, argument)
+    return target
+
+
+def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any) -> nn.Module:
+    """The white-box module of a spec of a torch kind: from points (n, C, H, W) in [0, 1] to logits (n, K)."""
+    net = resolve_target(spec, weights, **options)
+    if not isinstance(net, nn.Module):
+        raise InputError(
+            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)}"
+        )
+    return net
+
+
+def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
+    if spec.kind in TORCH_KINDS:
+        return torch_targets.load(spec.kind, spec.name, options)
+    if spec.kind == "onnx":
+        from dowse.targets.onnx import OnnxOptions, OnnxTarget
+
+        return OnnxTarget(spec.name, OnnxOptions.of(options))
+    from dowse.targets.http import HttpTarget
+    from dowse.targets.options import HttpOptions
+
+    return HttpTarget(spec.name, HttpOptions.of(options))
+
+
+def _defence(name: str) -> Callable[[Target, str | None], Target]:
+    from dowse.defences import DEFENCES
+
+    if name not in DEFENCES:
+        raise InputError(f"no defence is named {name!r}: {nearest(name, DEFENCES)}")
+    return DEFENCES[name]
+
+
+def _options(fragment: str) -> dict[str, str]:
+    if not fragment:
+        return {}
+    try:
+        return dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=True))
+    except ValueError:
+        raise InputError(f"the part after # must be OPTION=VALUE&OPTION=VALUE, got {fragment!r}") from None
+
+
+def _suggestion(word: str) -> str:
+    """What may have been meant: a built-in model without its kind, or a misspelt kind."""
+    from dowse.models import names
+
+    if word in names():
+        return f"did you mean 'dowse:{word}'?"
+    return nearest(word, KINDS)
+
+
+def _harmless(text: str) -> str:
+    """A spec as an error may show it, without what may be a password in a URL."""
+    return re.sub(r"//[^/@]*@", "//***@", text)

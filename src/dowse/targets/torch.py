@@ -1,0 +1,117 @@
+"""Targets that are torch modules: built in, from a user's own factory, from torchvision or from timm."""
+
+import ast
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from dowse import models, tuning
+from dowse.errors import InputError, nearest
+from dowse.models.layers import Normalize
+from dowse.models.weights import read
+
+
+def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module:
+    """The module of a spec `kind:name`, frozen and in eval mode: points (n, C, H, W) in [0, 1] -> logits (n, K)."""
+    options = dict(options)
+    weights = options.pop("weights", None)
+    if kind == "torch":
+        return _from_factory(name, weights, options)
+    if options:
+        raise InputError(f"{kind}: takes the option weights, got {', '.join(sorted(options))}")
+    if kind == "dowse":
+        return models.load(name, weights)
+    return {"torchvision": _from_torchvision, "timm": _from_timm}[kind](name, weights)
+
+
+def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) -> nn.Module:
+    """What `package.module:factory` makes: a function that returns a module is called, a module is taken as it is."""
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise InputError(f"torch:{name} names no factory: write torch:package.module:factory")
+    module = _import_local(module_name)
+    factory = getattr(module, attribute, None)
+    if factory is None:
+        public = [word for word in vars(module) if not word.startswith("_")]
+        raise InputError(f"{module_name} has no {attribute!r}: {nearest(attribute, public)}")
+    made = factory
+    if not isinstance(factory, nn.Module):
+        if not callable(factory):
+            raise InputError(
+                f"torch:{name} must be a module or a function that makes one, got {type(factory).__name__}"
+            )
+        made = factory(**{key: _literal(value) for key, value in options.items()})
+    if not isinstance(made, nn.Module):
+        raise InputError(f"torch:{name} must make an nn.Module, it made a {type(made).__name__}")
+    return _finished(made, weights, name)
+
+
+def _from_torchvision(name: str, weights: str | None) -> nn.Module:
+    zoo = _import_optional("torchvision.models", "torchvision")
+    _check_listed("torchvision", name, zoo.list_models())
+    transforms = zoo.get_model_weights(name).DEFAULT.transforms()
+    net = _finished(zoo.get_model(name, weights="DEFAULT" if weights is None else None), weights, name)
+    return _normalized(net, transforms.mean, transforms.std)
+
+
+def _from_timm(name: str, weights: str | None) -> nn.Module:
+    timm = _import_optional("timm", "timm")
+    _check_listed("timm", name.partition(".")[0], timm.list_models())
+    net = _finished(timm.create_model(name, pretrained=weights is None), weights, name)
+    return _normalized(net, net.pretrained_cfg["mean"], net.pretrained_cfg["std"])
+
+
+def _normalized(net: nn.Module, mean: Iterable[float], std: Iterable[float]) -> nn.Module:
+    return nn.Sequential(Normalize(tuple(mean), tuple(std)), net).eval()
+
+
+def _finished(net: nn.Module, weights: str | None, name: str) -> nn.Module:
+    """The module with its weights, frozen, in eval mode and laid out for a CPU."""
+    if weights is not None:
+        try:
+            net.load_state_dict(read(Path(weights)))
+        except RuntimeError as error:
+            raise InputError(f"{weights} does not fit {name!r}: {error}") from error
+    return tuning.channels_last(net.eval().requires_grad_(False))
+
+
+def _import_local(name: str) -> ModuleType:
+    """A user's module, looked for in the current folder too, as `python -m` does."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"cannot import {name!r}: {error}; run from its folder, or put that on PYTHONPATH") from error
+    finally:
+        sys.path.remove(here)
+
+
+def _import_optional(name: str, package: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise InputError(
+            f"{package} cannot be imported here ({type(error).__name__}: {error}): install a build of it that fits "
+            f"your torch, or use dowse:NAME ({', '.join(models.names()[:3])}, …) or torch:package.module:factory"
+        ) from error
+
+
+def _check_listed(kind: str, name: str, known: Iterable[str]) -> None:
+    known = tuple(known)
+    if name not in known:
+        raise InputError(f"{kind} has no model {name!r}: {nearest(name, known)}")
+
+
+def _literal(value: Any) -> Any:
+    """An option's text as the Python value it spells, else as text."""
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value

@@ -1,0 +1,64 @@
+"""Traces: the loss at each iterate and the notes an attack leaves, against the queries spent; for figures."""
+
+import json
+import math
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from dowse.drive import Observer, Task
+from dowse.flow import Query
+from dowse.oracle import Reply
+
+Trace = dict[str, list[float | None]]
+"""Columns of equal length: "queries", "loss", and each name that was noted; None where nothing was said."""
+
+
+class Tracer(Observer):
+    """Collects the traces of the images under attack."""
+
+    def __init__(self) -> None:
+        self.predicted: dict[int, int | None] = {}
+        self._queries: dict[int, int] = defaultdict(int)
+        self._points: dict[int, list[dict[str, float]]] = defaultdict(list)
+
+    def noted(self, task: Task, values: Mapping[str, float]) -> None:
+        """Keep a note."""
+        self._points[task.index].append({"queries": self._queries[task.index], **values})
+
+    def answered(self, task: Task, query: Query, reply: Reply) -> None:
+        """Keep the loss of an iterate, and what the target takes it for."""
+        self._queries[task.index] += reply.answered
+        if query.candidate and reply.answer is not None:
+            self.predicted[task.index] = reply.predicted
+            loss = float(reply.answer.loss[-1])
+            self._points[task.index].append({"queries": self._queries[task.index], "loss": loss})
+
+    def forget(self, task: int) -> None:
+        """An image starts anew, or has ended."""
+        for kept in (self.predicted, self._queries, self._points):
+            kept.pop(task, None)
+
+    def pack(self, task: int) -> bytes:
+        """The trace of an image so far."""
+        return pack(self._points[task])
+
+
+def pack(points: list[dict[str, float]]) -> bytes:
+    """Points as columns of compressed JSON, to six digits."""
+    names = list(dict.fromkeys(name for point in points for name in point))
+    columns = {name: [_short(point.get(name)) for point in points] for name in names}
+    return zlib.compress(json.dumps(columns, separators=(",", ":")).encode(), level=6)
+
+
+def unpack(block: bytes) -> Trace:
+    """What `pack` packed."""
+    trace: Any = json.loads(zlib.decompress(block))
+    return dict(trace)
+
+
+def _short(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return value if isinstance(value, int) else float(f"{value:.6g}")

@@ -1,0 +1,224 @@
+"""Small targets with known answers, targets that misbehave on purpose, and a way to talk to a flow without any."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.flow import Answer, Note, PriorAt, Query, Question
+
+SHAPE = (3, 4, 4)
+D = math.prod(SHAPE)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def pictures(n: int, seed: int = 0, dtype: torch.dtype = torch.float64, shape: tuple[int, ...] = SHAPE) -> Tensor:
+    """n random images, (n, *shape), away from the ends of [0, 1]."""
+    return (0.2 + 0.6 * torch.rand(n, *shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
+
+
+def rowwise(x: Tensor, W: Tensor) -> Tensor:
+    """x Wᵀ, (n, D) and (K, D) -> (n, K), as sums whose order does not depend on n: a row is the same in any batch."""
+    return (x.unsqueeze(1) * W).sum(2)
+
+
+class Linear(nn.Module):
+    """Scores W x + b of a flat image; rows do not depend on the batch."""
+
+    def __init__(self, W: Tensor, b: Tensor) -> None:
+        super().__init__()
+        self.W, self.b = nn.Parameter(W), nn.Parameter(b)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rowwise(x.flatten(1), self.W) + self.b
+
+
+class Tanh(nn.Module):
+    """A network of one hidden layer; rows do not depend on the batch.
+
+    Args:
+        seed: What the weights are drawn from.
+        near: Another such network; the weights then lie near its own, so that the two make target and surrogate.
+        apart: How far from it.
+        steep: How large the weights are.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        near: "Tanh | None" = None,
+        apart: float = 0.6,
+        classes: int = 4,
+        hidden: int = 12,
+        steep: float = 3.0,
+        shape: tuple[int, ...] = SHAPE,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        super().__init__()
+        rng, size = generator(seed), math.prod(shape)
+        U = torch.randn(hidden, size, generator=rng, dtype=torch.float64) * steep / math.sqrt(size)
+        V = torch.randn(classes, hidden, generator=rng, dtype=torch.float64) * steep / math.sqrt(hidden)
+        if near is not None:
+            U, V = apart * U + near.U.detach().double(), apart * V + near.V.detach().double()
+        self.U, self.V = nn.Parameter(U.to(dtype)), nn.Parameter(V.to(dtype))
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rowwise(torch.tanh(rowwise(x.flatten(1) - 0.5, self.U)), self.V)
+
+
+class Counter(nn.Module):
+    """Sees every row that is handed to the target, whether it is answered or not."""
+
+    def __init__(self, target: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.target, self.rows, self.batches = target, 0, []
+        self.takes_row_seeds = getattr(target, "takes_row_seeds", False)
+        self.eval()
+
+    def forward(self, x: Tensor, **more: Any) -> Tensor:
+        self.rows += len(x)
+        if len(x):
+            self.batches.append(len(x))
+        return self.target(x, **more)
+
+
+class Faulty(nn.Module):
+    """Raises at chosen calls; calls with no rows are not counted."""
+
+    def __init__(self, target: nn.Module, calls: Iterable[int]) -> None:
+        super().__init__()
+        self.target, self.calls, self.call = target, frozenset(calls), -1
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(x):
+            self.call += 1
+        if self.call in self.calls:
+            raise ConnectionError(f"call {self.call} failed")
+        return self.target(x)
+
+
+class NotFinite(nn.Module):
+    """Answers with a bad number about every row that `where`, (n, *s) -> (n,) bool, chooses."""
+
+    def __init__(self, target: nn.Module, where: Callable[[Tensor], Tensor], value: float = math.nan) -> None:
+        super().__init__()
+        self.target, self.where, self.value = target, where, value
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.target(x)
+        bad = self.where(x).unsqueeze(1) & (torch.arange(scores.shape[1]) == 0)
+        return torch.where(bad, self.value, scores)
+
+
+class Noisy(nn.Module):
+    """A defence that adds noise to the pixels, drawn row by row from the seeds it is given."""
+
+    takes_row_seeds = True
+
+    def __init__(self, target: nn.Module, scale: float) -> None:
+        super().__init__()
+        self.target, self.scale = target, scale
+        self.eval()
+
+    def forward(self, x: Tensor, seeds: Tensor) -> Tensor:
+        noise = [torch.randn(x.shape[1:], generator=generator(int(s)), dtype=x.dtype) for s in seeds]
+        return self.target(x + self.scale * torch.stack(noise) if noise else x)
+
+
+class Quantised(nn.Module):
+    """Scores rounded to a grid, so that small steps change nothing."""
+
+    def __init__(self, target: nn.Module, grid: float) -> None:
+        super().__init__()
+        self.target, self.grid = target, grid
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.target(x) / self.grid).round() * self.grid
+
+
+def takes_rows(target: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
+    """A target that refuses a forward pass of zero rows, so that K is unknown until its first answer."""
+
+    def answer(x: Tensor) -> Tensor:
+        if not len(x):
+            raise ValueError("no rows")
+        return target(x)
+
+    return answer
+
+
+def labels_of(target: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return target(x).argmax(1)
+
+
+def converse(
+    flow: Any, answer: Callable[[Query], Answer], prior: Callable[[Tensor], Tensor] | None = None, *, candidates: int
+) -> tuple[list[int], list[dict[str, float]]]:
+    """Talk to a flow with canned answers, up to so many iterates.
+
+    Returns:
+        The rows it asked about per iteration, the iterate's check included, and the notes it left.
+    """
+    spent, rows, notes = [], 0, []
+    question: Question = next(flow)
+    while True:
+        match question:
+            case Note(values):
+                notes.append(dict(values))
+                question = flow.send(None)
+            case PriorAt(x):
+                assert prior is not None, "the flow asks for a surrogate's gradient"
+                question = flow.send(prior(x))
+            case Query(points, candidate):
+                rows += len(points)
+                if candidate:
+                    spent.append(rows)
+                    rows = 0
+                    if len(spent) == candidates:
+                        flow.close()
+                        return spent, notes
+                question = flow.send(answer(question))
+
+
+def canned(loss: Callable[[Tensor], Tensor]) -> Callable[[Query], Answer]:
+    """Answers whose loss is a function of the points, (n, *s) -> (n,), and nothing is ever adversarial."""
+
+    def answer(query: Query) -> Answer:
+        n = len(query.points)
+        return Answer(loss(query.points), torch.zeros(n, dtype=torch.bool), torch.zeros(n, 2, dtype=torch.float64))
+
+    return answer
+
+
+def minimal_distance(w: Tensor, margin: float, x: Tensor, norm: str, box: bool = True) -> float:
+    """The least ‖δ‖ with wᵀδ = margin and x + δ in [0, 1]: what it takes to cross a hyperplane.
+
+    For l2 the optimum is δ = clip(t·w), for l∞ it is clip(t·sign w), clipped to the box pixel by pixel, for the t at
+    which wᵀδ reaches the margin; wᵀδ grows with t, so bisection finds it.
+    """
+    w, x = w.flatten().double(), x.flatten().double()
+    direction = w if norm == "l2" else w.sign()
+    low, high = (-x, 1 - x) if box else (-torch.inf, torch.inf)
+
+    def δ(t: float) -> Tensor:
+        return (t * direction).clamp(low, high)
+
+    lower, upper = 0.0, 1.0
+    while float(w @ δ(upper)) < margin:
+        upper *= 2
+        assert upper < 1e12, "no image in [0, 1] lies beyond the hyperplane"
+    for _ in range(200):
+        middle = (lower + upper) / 2
+        lower, upper = (middle, upper) if float(w @ δ(middle)) < margin else (lower, middle)
+    return float(torch.linalg.vector_norm(δ(upper), 2 if norm == "l2" else torch.inf))
