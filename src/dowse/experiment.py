@@ -6,12 +6,12 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dowse.cell import Cell, Dtype, Plan
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError, choose, nearest
 from dowse.geometry import Norm
 from dowse.losses import LossName, Outputs
 from dowse.methods import Method, find_method, resolve_method
@@ -123,6 +123,20 @@ class Experiment(Words):
     concurrency: Count = 8
     batch_size: Count | None = None
     save: Save = "safetensors"
+
+    def changed(self, *, images: int | None = None, budget: int | None = None, save: str | None = None) -> "Experiment":
+        """The experiment with another budget, another way to save, and every run cut down to so many images."""
+        said: dict[str, Any] = {}
+        if images is not None:
+            count = min(images, self.images.count or images)
+            methods = tuple(m.model_copy(update={"count": min(count, m.count or count)}) for m in self.method)
+            said |= {"images": self.images.model_copy(update={"count": count}), "method": methods}
+        if budget is not None:
+            said["budget"] = budget
+        if save is not None:
+            choose("save", save, get_args(Save))
+            said["save"] = save
+        return self.model_copy(update=said)
 
     def plans(self, image_set: Callable[[str], str]) -> list[Plan]:
         """The grid: one plan a cell, in the file's order, none twice; image_set gives a target's fingerprint of it."""

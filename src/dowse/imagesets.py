@@ -174,7 +174,7 @@ def _arrays(file: Path) -> ImageSource:
 def _read_arrays(file: Path) -> tuple[Tensor, Tensor | None, Tensor | None]:
     try:
         if file.suffix.lower() == ".npz":
-            with np.load(file, allow_pickle=False) as arrays:
+            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 held = {name: torch.from_numpy(arrays[name]) for name in _ARRAYS if name in arrays}
         else:
             held = {name: value for name, value in load_file(file).items() if name in _ARRAYS}

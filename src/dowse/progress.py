@@ -1,10 +1,10 @@
 """What a run tells while it goes: bars in a terminal, plain lines elsewhere, JSON events for programs, or nothing."""
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -114,7 +114,7 @@ class Lines(Reporter):
 
     def message(self, text: str) -> None:
         self.last = time.monotonic()
-        print(text, file=self.stream, flush=True)  # noqa: T201 what it is for
+        print(text, file=self.stream, flush=True)
 
     def finished(self, snapshot: Snapshot, summary: Summary) -> None:
         self.message(f"{snapshot.title} [{snapshot.run}]: {summary}")
@@ -128,7 +128,8 @@ class JsonLines(Reporter):
 
     def tell(self, event: str, **values: Any) -> None:
         """One event."""
-        print(json.dumps({"event": event, **values}, default=str), file=self.stream, flush=True)  # noqa: T201
+        finite = {name: _or_none(value) for name, value in values.items()}
+        print(json.dumps({"event": event, **finite}), file=self.stream, flush=True)
 
     def began(self, snapshot: Snapshot) -> None:
         self.tell("began", **asdict(snapshot))
@@ -185,34 +186,6 @@ class RichBars(Reporter):
         self.bars.stop()
 
 
-class TensorBoard(Reporter):
-    """Success rate, queries and loss as TensorBoard shows them, one log a run; needs `dowse[tensorboard]`."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError(f"--tensorboard needs TensorBoard: pip install 'dowse[tensorboard]' ({error})") from error
-        self.folder, self.make = folder, SummaryWriter
-        self.writers: dict[str, Any] = {}
-
-    def began(self, snapshot: Snapshot) -> None:
-        self.writers[snapshot.run] = self.make(str(self.folder / f"{snapshot.title} {snapshot.run}".replace("/", "_")))
-
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
-        writer = self.writers[snapshot.run]
-        for word in ("queries", "l2", "linf", "loss", "seconds"):
-            writer.add_scalar(f"image/{word}", getattr(event, word), snapshot.done)
-        if snapshot.success_rate is not None:
-            writer.add_scalar("run/success_rate", snapshot.success_rate, snapshot.done)
-        writer.add_scalar("run/queries_per_second", snapshot.rate, snapshot.done)
-        writer.add_scalar("run/target_busy", snapshot.busy_share, snapshot.done)
-
-    def close(self) -> None:
-        for writer in self.writers.values():
-            writer.close()
-
-
 class Several(Reporter):
     """Tells several reporters."""
 
@@ -242,6 +215,11 @@ class Several(Reporter):
     def close(self) -> None:
         for reporter in self.reporters:
             reporter.close()
+
+
+def _or_none(value: Any) -> Any:
+    """JSON knows no infinity and no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -147,7 +147,34 @@ class Result:
         return fooled / len(attacked) if attacked else math.nan
 
 
-def summarize(outcomes: Sequence[Outcome]) -> Summary:
+class Spent(Protocol):
+    """What an image cost and what for: an Outcome, or a row of a store."""
+
+    @property
+    def end(self) -> End:
+        """Why it ended."""
+        ...
+
+    @property
+    def success(self) -> bool:
+        """Whether an adversarial image was found."""
+        ...
+
+    @property
+    def queries(self) -> int:
+        """Rows the target answered."""
+        ...
+
+    @property
+    def budget(self) -> int:
+        """The most queries it was allowed."""
+        ...
+
+
+S = TypeVar("S", bound=Spent)
+
+
+def summarize(outcomes: Sequence[Spent]) -> Summary:
     """The numbers of any outcomes, from one run or from many."""
     attacked = _attacked(outcomes)
     spent = [outcome.queries for outcome in attacked if outcome.success]
@@ -165,5 +192,5 @@ def summarize(outcomes: Sequence[Outcome]) -> Summary:
     )
 
 
-def _attacked(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _attacked(outcomes: Sequence[S]) -> list[S]:
     return [outcome for outcome in outcomes if outcome.end is not End.ALREADY_WRONG]

@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -22,14 +23,24 @@ def stream(seed: int, image: str, method: str) -> torch.Generator:
 
 def row_seeds(seed: int, image: str, first: int, n: int, purpose: str = "row") -> Tensor:
     """Seeds of the queries `first`, `first`+1, … of an image, (n,) int64 and not negative: splitmix64 of a counter."""
+    start = np.uint64(_hash(seed, image, purpose))
+    return torch.from_numpy((_splitmix(start, np.arange(first, first + n)) >> np.uint64(1)).astype(np.int64))
+
+
+def uniform_of(seeds: Tensor, n: int) -> Tensor:
+    """n numbers of each seed, uniform in [0, 1): (rows,) int64 -> (rows, n) float64, the same whoever asks."""
+    starts = seeds.cpu().numpy().astype(np.uint64)[:, None]
+    return torch.from_numpy((_splitmix(starts, np.arange(1, n + 1)) >> np.uint64(11)) * 2.0**-53)
+
+
+def _splitmix(start: np.uint64 | NDArray[np.uint64], counter: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The numbers `counter` of the splitmix64 generators that begin at `start`."""
     with np.errstate(over="ignore"):
-        z = np.uint64(_hash(seed, image, purpose)) + np.arange(first, first + n, dtype=np.uint64) * np.uint64(
-            0x9E3779B97F4A7C15
-        )
+        z = start + counter.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return torch.from_numpy((z >> np.uint64(1)).astype(np.int64))
+        mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return mixed
 
 
 def _hash(*parts: object) -> int:

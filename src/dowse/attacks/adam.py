@@ -1,4 +1,4 @@
-"""ADAM's step (Kingma and Ba 2015) with explicit state, each coordinate counting its own updates as in ZOO, in a ball."""
+"""ADAM's step (Kingma and Ba 2015) with explicit state, and what it needs to settle rightly in a ball."""
 
 from dataclasses import dataclass
 

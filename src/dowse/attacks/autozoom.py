@@ -15,6 +15,7 @@ from dowse.sampling import Subspace, sphere
 
 SATURATION = 1 - 1e-6  # artanh of a pixel of 0 or 1 is taken at this instead
 WEIGHT_LIMIT = 1e8  # beyond this the weight does not grow any more
+ROOM = 0.9  # of ε for l∞: what distortion is measured from, so that a noisy pixel still lies in the ball
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,13 @@ class AutoZOOM:
     default here, is the original's hinge at zero.
 
     Differences to the original: the autoencoder variant is left out, since it needs training data; for l∞, for which
-    the original has no distortion, ours is the squared distance to the ball, because the squared length says
-    nothing about the largest change of a pixel.
+    the original has no distortion, ours is the squared distance to a ball of nine tenths of ε, because the squared
+    length says nothing about the largest change of a pixel, and no pixel may be outside; it is scaled such that a pixel
+    that has moved by ε counts ε² as it does in the squared length.
 
     Attributes:
         shrink: True for the original, False to stay in the ball.
-        subspace: Side or (height, width) of the grid; None is a quarter of the image's and at most 32, which gives the
+        subspace: Side or (height, width) of the grid; None is a quarter of the image's, from 8 to 32, which gives the
             published 32 at ImageNet size and 8 for CIFAR-10.
         q: Directions of an estimate before the first success.
         q_after: Directions of an estimate after it.
@@ -92,8 +94,8 @@ class AutoZOOM:
 
     def grid(self, x: Tensor) -> Tensor:
         """A zero of the reduced space for an image like x, (C, H, W) -> (C, h, w)."""
-        sides = tuple(min(32, max(1, side // 4)) for side in x.shape[1:])
-        space = Subspace.of(self.subspace if self.subspace is not None else (sides[0], sides[-1]), tuple(x.shape))
+        H, W = x.shape[-2:]
+        space = Subspace.of((_side(H), _side(W)) if self.subspace is None else self.subspace, tuple(x.shape))
         assert space is not None
         return x.new_zeros(space.C, space.h, space.w)
 
@@ -150,16 +152,21 @@ class Goal:
         return self.distortion(points) - weight * loss.clamp_max(self.enough) if self.shrink else -loss
 
     def distortion(self, points: Tensor) -> Tensor:
-        """‖x − x0‖² of each row, or for l∞ the squared distance to the ball, (n, *s) -> (n,) float64 on the CPU."""
+        """‖x − x0‖² of each row, for l∞ what exceeds the smaller ball, scaled, (n, *s) -> (n,) float64 on the CPU."""
         δ = (points - self.x0).flatten(1).to("cpu", torch.float64)
         if self.ball.norm == "linf":
-            δ = (δ.abs() - self.ball.eps).clamp_min(0)
+            δ = (δ.abs() - ROOM * self.ball.eps).clamp_min(0) / (1 - ROOM)
         return δ.square().sum(1)
 
     def learn(self, answer: Answer) -> "Goal":
         """The goal after rows some of which may be adversarial."""
         losses = answer.loss[answer.adversarial]
         return replace(self, enough=min(self.enough, float(losses.min()))) if len(losses) else self
+
+
+def _side(whole: int) -> int:
+    """The side of the grid for a side of the image: a quarter, from 8 to 32, but never more than the whole."""
+    return min(whole, max(8, min(32, whole // 4)))
 
 
 def _image(w: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ class SPSA:
         while True:
             ĝ = yield from self.gradient(x, rng)
             step, adam = adam.step(free_part(ĝ, x, x0, ball))
-            x = ball.project(x + rate * step, x0)
+            x = ball.project((x + rate * step).clamp_(0, 1), x0)
             yield from check(x)
 
     def gradient(self, x: Tensor, rng: torch.Generator) -> Flow[Tensor]:

@@ -17,9 +17,10 @@ class ZOO:
 
     The parameters are the original's, of its variant ZOO-ADAM. Differences to the original: it minimises distortion
     beside the loss, here f alone is increased inside the ball, by projection, as all others do, and therefore in both
-    norms, and on the surface of an l2 ball ADAM gets the part of the gradient along it; it steps in a transformed space that keeps images in range, here in pixels; no reduced attack space, no
-    hierarchy and no importance sampling; the loss is the run's own, the original's is loss="margin". Probes are
-    clipped to the image range unless clip_probes=False, which makes the difference one-sided at a pixel of 0 or 1.
+    norms; on the surface of an l2 ball ADAM gets the part of the gradient along it; the original steps in a transformed
+    space that keeps images in range, here in pixels; no reduced attack space, no hierarchy and no importance sampling;
+    the loss is the run's own, the original's is loss="margin". Probes are clipped to the image range unless
+    clip_probes=False, which makes the difference one-sided at a pixel of 0 or 1.
 
     Attributes:
         coordinates: How many coordinates a step updates; all of them where the image has fewer. A step of 128 costs
@@ -48,7 +49,7 @@ class ZOO:
             ĝ = yield from self.slopes(x, chosen)
             step, adam = adam.step(free_part(ĝ, x, x0, ball, chosen), chosen)
             moved = x.flatten().index_add(0, chosen, rate * step).view(x.shape)
-            x = ball.project(moved, x0)
+            x = ball.project(moved.clamp_(0, 1), x0)
             yield from check(x)
 
     def slopes(self, x: Tensor, chosen: Tensor) -> Flow[Tensor]:

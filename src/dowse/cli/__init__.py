@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
+from dowse.cli.attack import EXTRA, attack
 from dowse.cli.demo import demo
+from dowse.cli.methods import methods
+from dowse.cli.rows import rows
+from dowse.cli.run import run
+from dowse.cli.status import status
+from dowse.cli.train_denoiser import train_denoiser
 
 app = typer.Typer(
     name="dowse",
@@ -29,4 +35,10 @@ def main(
     """Measure how few queries it takes to fool an image classifier that shows nothing but its scores."""
 
 
+app.command(context_settings=EXTRA)(attack)
 app.command()(demo)
+app.command()(methods)
+app.command()(rows)
+app.command()(run)
+app.command()(status)
+app.command()(train_denoiser)

@@ -1,36 +1,46 @@
 """White-box adversarial noise in an l∞ ball, to train a denoiser on and to measure what it does against transfer."""
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def mi_fgsm(net: nn.Module, x: Tensor, eps: float, *, steps: int = 5, batch_size: int = 16) -> Tensor:
-    """Noise that raises the cross-entropy of the net's own label, each pixel within ±eps: (n, C, H, W) -> the same.
+class Noise(NamedTuple):
+    """Two kinds of noise for each of n images, (n, C, H, W) each: of one step, and of several."""
 
-    The momentum iterative method of Dong et al. 2018 with decay 1, which transfers well; one step is FGSM
-    (Goodfellow et al. 2015). No label is needed, so none can leak into the noise.
+    fgsm: Tensor
+    mi_fgsm: Tensor
+
+
+def craft(net: nn.Module, x: Tensor, eps: float, *, steps: int = 5) -> Noise:
+    """Noise that raises the cross-entropy of the net's own label, each pixel within ±eps, x + noise in [0, 1].
+
+    The fast gradient sign method (Goodfellow et al. 2015) and the momentum iterative one (Dong et al. 2018) with decay
+    1, which transfers well; they share the first gradient. No label is needed, so none can leak into the noise.
+
+    Args:
+        net: From pixels to logits.
+        x: Clean images, (n, C, H, W), all in one batch.
+        eps: The largest noise.
+        steps: Of the iterative method.
     """
-    return torch.cat([_mi_fgsm(net, rows, eps, steps) for rows in x.split(batch_size)])
-
-
-def _mi_fgsm(net: nn.Module, x: Tensor, eps: float, steps: int) -> Tensor:
-    with torch.no_grad():
-        labels = net(x).argmax(1)
-    noise, momentum = torch.zeros_like(x), torch.zeros_like(x)
-    for _ in range(steps):
+    labels: Tensor | None = None
+    noise, momentum, fgsm = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x)
+    for step in range(steps):
         with torch.enable_grad():
             point = (x + noise).requires_grad_()
-            loss = F.cross_entropy(net(point), labels, reduction="sum")
-            (gradient,) = torch.autograd.grad(loss, point)
+            logits = net(point)
+            labels = logits.detach().argmax(1) if labels is None else labels
+            (gradient,) = torch.autograd.grad(F.cross_entropy(logits, labels, reduction="sum"), point)
+        if step == 0:
+            fgsm = _kept(x, eps * gradient.sign())
         momentum += gradient / gradient.abs().mean((1, 2, 3), keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
-        noise = (noise + eps / steps * momentum.sign()).clamp(-eps, eps)
-        noise = (x + noise).clamp(0, 1) - x
-    return noise
+        noise = _kept(x, (noise + eps / steps * momentum.sign()).clamp(-eps, eps))
+    return Noise(fgsm, noise)
 
 
-@torch.no_grad()
-def accuracy(net: nn.Module, x: Tensor, labels: Tensor, *, batch_size: int = 16) -> float:
-    """The share of images (n, C, H, W) that the net puts into their classes, (n,)."""
-    right = [net(rows).argmax(1) == some for rows, some in zip(x.split(batch_size), labels.split(batch_size), strict=True)]
-    return float(torch.cat(right).double().mean())
+def _kept(x: Tensor, noise: Tensor) -> Tensor:
+    """Noise that leaves x + noise an image."""
+    return (x + noise).clamp(0, 1) - x

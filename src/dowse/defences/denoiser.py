@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 import safetensors
@@ -61,7 +62,7 @@ class DenoisingUNet(nn.Module):
             raise InputError(f"a U-Net needs channels and shuffle of at least 1, got {tuple(channels)} and {shuffle}")
         self.channels, self.shuffle = tuple(channels), shuffle
         pixels, first = 3 * shuffle**2, channels[0]
-        steps = list(zip(channels, channels[1:], strict=False))
+        steps = list(pairwise(channels))
         self.enter = nn.Sequential(_conv(pixels, first), _conv(first, first))
         self.down = nn.ModuleList(nn.Sequential(_conv(a, b, stride=2), _conv(b, b)) for a, b in steps)
         self.up = nn.ModuleList(_conv(a + b, a) for a, b in steps)

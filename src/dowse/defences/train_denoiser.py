@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dowse.defences.crafting import mi_fgsm
+from dowse.defences.crafting import craft
 from dowse.defences.denoiser import DenoisingUNet
-from dowse.errors import InputError, fraction, positive
+from dowse.errors import InputError, count, fraction, positive
 from dowse.tuning import channels_last
 
 LEVELS = 127  # noise is kept as 8-bit integers, in units of eps / LEVELS
@@ -35,22 +35,23 @@ class Training:
         seed: Of everything random.
     """
 
-    steps: int = 1500
+    steps: int = 1000
     batch: int = 16
     crop: int | None = None
-    eps: float = 16 / 255
-    clean: float = 0.2
-    attack_steps: int = 4
-    rate: float = 2e-3
+    eps: float = 12 / 255
+    clean: float = 0.3
+    attack_steps: int = 3
+    rate: float = 3e-3
     channels: tuple[int, ...] = (16, 32, 64)
     shuffle: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        positive(steps=self.steps, batch=self.batch, attack_steps=self.attack_steps, rate=self.rate, eps=self.eps)
+        count(steps=self.steps, batch=self.batch, attack_steps=self.attack_steps)
+        positive(rate=self.rate, eps=self.eps)
         fraction(clean=self.clean, eps=self.eps)
         if self.crop is not None:
-            positive(crop=self.crop)
+            count(crop=self.crop)
 
 
 class Step(NamedTuple):
@@ -93,7 +94,7 @@ class Learner:
                 wanted = self.net(clean)
             loss = (self.net(noisy - self.unet(noisy)) - wanted).abs().mean()
             self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             self.optimizer.step()
             self.losses.append(float(loss.detach()))
             yield Step(len(self.losses), self.losses[-1])
@@ -147,16 +148,15 @@ def craft_noise(
         raise InputError(f"a denoiser is trained on images (n, 3, H, W), got {tuple(images.shape)}")
     if training.crop is not None and training.crop > min(images.shape[-2:]):
         raise InputError(f"crop={training.crop} is larger than the images, {tuple(images.shape[-2:])}")
-    attacks = [(net, steps) for net in sources for steps in sorted({1, training.attack_steps})]
-    noise = torch.empty((len(attacks), *images.shape), dtype=torch.int8)
-    done = 0
-    for kind, (net, steps) in enumerate(attacks):
-        for start in range(0, len(images), 16):
-            rows = slice(start, start + 16)
-            noise[kind, rows] = (mi_fgsm(net, images[rows], training.eps, steps=steps) * (LEVELS / training.eps)).round()
-            done += len(images[rows])
+    noise = torch.empty((2 * len(sources), *images.shape), dtype=torch.int8)
+    for kind, net in enumerate(sources):
+        for start in range(0, len(images), training.batch):
+            rows = slice(start, start + training.batch)
+            crafted = craft(net, images[rows], training.eps, steps=training.attack_steps)
+            for which, δ in enumerate(crafted):
+                noise[2 * kind + which, rows] = (δ * (LEVELS / training.eps)).round()
             if on_progress is not None:
-                on_progress(done, len(attacks) * len(images))
+                on_progress(kind * len(images) + min(rows.stop, len(images)), len(sources) * len(images))
     return noise
 
 

@@ -71,7 +71,7 @@ class Bandits:
 
     Differences to the original: the check is counted; exponentiated gradient adds to artanh(v), which is the same and
     does not get stuck at ±1 by rounding; probes are clipped to the image range unless clip_probes=False, and the
-    exploration credited is the one really sent, which without clipping is δu up to second order.
+    exploration credited is δu less what clipping took from it.
 
     Attributes:
         subspace: Side or (height, width) of the prior's grid, up-sampled by nearest neighbour: 50 is TD's at ImageNet
@@ -121,12 +121,12 @@ class Bandits:
         towards = state.up(torch.stack([v + δ * u, v - δ * u]))
         length = torch.linalg.vector_norm(towards.flatten(1), dim=1).clamp_min(torch.finfo(x.dtype).tiny)
         points = x + η * towards / length.view(2, *[1] * x.ndim)
-        if self.clip_probes:
-            points.clamp_(0, 1)
-        answer = yield from ask(points)
+        sent = points.clamp(0, 1) if self.clip_probes else points
+        answer = yield from ask(sent)
         slope = float(answer.loss[0] - answer.loss[1]) / (δ * η)
-        explored = state.block_mean(points[:1] - points[1:])[0] * (float(length.mean()) / (2 * η))  # δu, as sent
-        state = BanditState(latent + rate * slope * explored, state.subspace)
+        lost = points - sent
+        lost = state.block_mean(lost[:1] - lost[1:])[0] * (float(length.mean()) / (2 * η))
+        state = BanditState(latent + rate * slope * (δ * u - lost), state.subspace)
         return state.up(self._prior(state.latent).unsqueeze(0))[0], state
 
     def _prior(self, latent: Tensor) -> Tensor:

@@ -55,13 +55,20 @@ class CosineEstimation(Probing):
         return float(probes.slope[0]), state
 
     def cosine(self, state: State, x: Tensor, f: float, v: Tensor, rng: torch.Generator) -> Flow[tuple[Cosine, State]]:
-        """α of the unit transfer gradient v, (*s), clipped to [0, 1], and v flipped where f falls along it."""
+        """α of the unit transfer gradient v, (*s), clipped to [0, 1], and v flipped where f falls along it.
+
+        Where σ grew while the norm was measured, v's slope is asked again, for both must be seen at one σ. Where f is
+        flat in every direction the transfer gradient is all there is to follow, so α is 1.
+        """
         slope, state = yield from self.slope(state, x, f, v)
         if state.iteration % self.norm_period == 0:
+            σ = state.sigma
             state = yield from self._norms(state, x, f, v, rng)
+            if state.sigma != σ:
+                slope, state = yield from self.slope(state, x, f, v)
         if slope < 0:
             v, slope = -v, -slope
-        α = min(1.0, slope / state.norm) if state.norm > 0 else float(slope > 0)  # Eq. (8)
+        α = min(1.0, slope / state.norm) if state.norm > 0 else float(v.any())  # Eq. (8)
         return Cosine(v, α), state
 
     def base_directions(self, state: State, n: int, x: Tensor, v: Tensor, rng: torch.Generator) -> Tensor:

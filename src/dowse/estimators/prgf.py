@@ -20,8 +20,8 @@ class PRGF(CosineEstimation):
     Cost an iteration: q + 1 with a fixed λ; with λ* 2 where λ* = 1 and q + 2 elsewhere, plus S queries every
     `norm_period` iterations (2S with a subspace whose A² is estimated).
 
-    Differences to the paper: probes are clipped to the image range unless clip_probes=False, and σ grows where f is
-    flat (the paper's released code does that too).
+    Differences to the paper: probes are clipped to the image range unless clip_probes=False, half of them then along
+    −u, which is the same slope; and σ grows where f is flat (the paper's released code does that too).
 
     Attributes:
         lam: λ, the share of the transfer gradient in each direction; None takes λ* of Eq. (12) or (18).
@@ -54,7 +54,7 @@ class PRGF(CosineEstimation):
             state,
             x,
             f,
-            lambda: biased(v, λ, self.base_directions(state, self.q, x, v, rng)),  # lines 8, 9
+            lambda: self._biased(state, x, v, λ, rng),
         )
         ĝ = probes.gradient(x.shape)  # lines 10, 12: Eq. (5)
         return ĝ, replace(state, iteration=state.iteration + 1)
@@ -64,6 +64,17 @@ class PRGF(CosineEstimation):
         if self.exact_subspace and state.subspace is not None:
             return state.subspace.sphere_orthogonal(n, v, rng)
         return self.directions(state, n, x, rng)
+
+    def _biased(self, state: State, x: Tensor, v: Tensor, λ: float, rng: torch.Generator) -> Tensor:
+        """q directions u of Eq. (11) or (19), (q, *s); where probes are clipped every second one is −u.
+
+        u and −u ask for the same slope. But clipping shifts all probes off the ends of the range alike, and if all of
+        them leaned to v the slope of that shift would be taken for v's.
+        """
+        u = biased(v, λ, self.base_directions(state, self.q, x, v, rng))  # lines 8, 9
+        if self.clip_probes:
+            u[1::2].neg_()
+        return u
 
     def _optimal(self, α: float, state: State, D: int) -> float:
         if state.subspace is None:

@@ -11,8 +11,8 @@ from dowse.errors import count, positive
 from dowse.flow import Flow, ask
 from dowse.sampling import Subspace, sphere
 
-SIGMA_LIMIT = 0.1  # per pixel: beyond this a probe says nothing about a gradient
-GROWTH_OF_ONE, GROWTH_OF_MANY = 2.0, 5.0  # how σ grows after one flat probe, and after a flat set of them
+SIGMA_LIMIT = math.sqrt(0.001)  # per pixel: the paper's ε, so a longer probe says nothing about where the ball leads
+SCOUTS = 2  # probes that look for a σ at which f moves, before a whole set is asked again
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,34 @@ class Probing:
     def probe(self, state: State, x: Tensor, f: float, draw: Callable[[], Tensor]) -> Flow[tuple[Probes, State]]:
         """Ask about x + σu for the unit directions u, (n, *s), that draw() makes anew for each try.
 
-        Where f does not move at all, σ grows and the probes are repeated, each try paid for, until a slope shows or
-        σ reaches its limit.
+        Where f does not move at all, σ doubles and the probes are repeated, each try paid for, until a slope shows or
+        σ reaches its limit. For a set of probes two scouts go first and find a σ at which f moves.
         """
         while True:
             points = self._points(x, draw(), state.sigma)
             answer = yield from ask(points)
             probes = _slopes(points, x, answer.loss - f)
-            if probes.slope.any() or state.sigma >= max(self.sigma, SIGMA_LIMIT):
+            if probes.slope.any() or state.sigma >= self._limit:
                 return probes, state
-            growth = GROWTH_OF_ONE if len(points) == 1 else GROWTH_OF_MANY
-            state = replace(state, sigma=min(growth * state.sigma, max(self.sigma, SIGMA_LIMIT)))
+            state = self._doubled(state)
+            if len(points) > SCOUTS:
+                state = yield from self._scout(state, x, f, draw)
+
+    def _scout(self, state: State, x: Tensor, f: float, draw: Callable[[], Tensor]) -> Flow[State]:
+        """Double σ until one of two probes moves f, or up to the limit."""
+        while state.sigma < self._limit:
+            answer = yield from ask(self._points(x, draw()[:SCOUTS], state.sigma))
+            if (answer.loss != f).any():
+                break
+            state = self._doubled(state)
+        return state
+
+    def _doubled(self, state: State) -> State:
+        return replace(state, sigma=min(2 * state.sigma, self._limit))
+
+    @property
+    def _limit(self) -> float:
+        return max(self.sigma, SIGMA_LIMIT)
 
     def settle_sigma(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[State]:
         """Every second iteration of a grown σ, see with two probes whether its start would do again."""

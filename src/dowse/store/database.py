@@ -41,8 +41,8 @@ class StoreError(RuntimeError):
     """The store cannot be read or written; what was committed before is safe. The message says what to do."""
 
 
-def connect(folder: Path, *, writable: bool) -> sqlite3.Connection:
-    """The database of a folder, made if it is to be written and not there."""
+def connect(folder: Path, *, writable: bool, check: bool = False) -> sqlite3.Connection:
+    """The database of a folder, made if it is to be written and not there; check looks for damage all through it."""
     file = folder / FILE
     if not writable and not file.is_file():
         raise StoreError(f"there is no store in {folder}: expected the file {FILE}; `dowse run FILE --out` makes one")
@@ -55,6 +55,8 @@ def connect(folder: Path, *, writable: bool) -> sqlite3.Connection:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")
             _check_version(database, file, writable)
+            if check and (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
+                raise StoreError(f"the store in {folder} failed: {found[0]}. {_CORRUPT}")
         except BaseException:
             database.close()
             raise
@@ -82,27 +84,27 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", None) or ""
-        remedy = next((text for code, text in _REMEDIES if name.startswith(code)), "")
-        raise StoreError(f"the store in {folder} failed: {error}. {remedy}{_SAFE}") from error
+        remedy = next((text for code, text in _REMEDIES if name.startswith(code)), _SAFE)
+        raise StoreError(f"the store in {folder} failed: {error}. {remedy}") from error
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise StoreError(f"cannot write to {folder}: {error}. {_FULL if full else _PLACE}{_SAFE}") from error
+        raise StoreError(f"cannot write to {folder}: {error}. {_FULL if full else _PLACE}") from error
 
 
-_SAFE = "Everything committed so far is kept; the same command goes on from there."
-_FULL = "The disk is full: make room. "
-_PLACE = "Give a folder that can be written with --out. "
+_SAFE = "Everything committed so far is kept; the same command goes on from there"
+_FULL = f"The disk is full: make room. {_SAFE}"
+_PLACE = f"Give a folder that can be written with --out. {_SAFE}"
 _CORRUPT = (
-    "The file is damaged or no store at all: restore it from a backup, or move it away to start anew (the images "
-    "beside it stay). "
+    "The file is damaged or no store at all: restore it from a backup, or move it away to start anew; the images "
+    "beside it are untouched"
 )
 _REMEDIES = (
     ("SQLITE_FULL", _FULL),
-    ("SQLITE_IOERR", "The disk may be full or failing. "),
+    ("SQLITE_IOERR", f"The disk may be full or failing. {_SAFE}"),
     ("SQLITE_READONLY", _PLACE),
     ("SQLITE_CANTOPEN", _PLACE),
-    ("SQLITE_BUSY", f"Another process has kept it locked for {WAIT:g} seconds: end that one, or wait. "),
-    ("SQLITE_LOCKED", "Another process keeps it locked: end that one, or wait. "),
+    ("SQLITE_BUSY", f"Another process has kept it locked for {WAIT:g} seconds: end that one, or wait. {_SAFE}"),
+    ("SQLITE_LOCKED", f"Another process keeps it locked: end that one, or wait. {_SAFE}"),
     ("SQLITE_CORRUPT", _CORRUPT),
     ("SQLITE_NOTADB", _CORRUPT),
 )

@@ -1,6 +1,6 @@
 """A row: what became of one image of one run, as the store keeps it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dowse.result import End
@@ -70,6 +70,17 @@ class Row:
     def success(self) -> bool:
         """Whether an adversarial image was found."""
         return self.end is End.ADVERSARIAL
+
+    def goes_on(self, budget: int) -> bool:
+        """Whether the image would go on with a budget: it ran out of a smaller one, or the target failed."""
+        return self.end is End.TARGET_FAILED or (self.end is End.BUDGET and self.budget < budget)
+
+    def within(self, budget: int) -> "Row":
+        """The row as it would stand if no more than a smaller budget had been allowed."""
+        if budget >= self.budget:
+            return self
+        cut = replace(self, budget=budget, queries=min(self.queries, budget))
+        return replace(cut, end=End.BUDGET) if self.success and self.queries > budget else cut
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Row":

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from torch import Tensor
+
 from dowse.cell import Plan
 from dowse.imagesets import Entry
 from dowse.messages import Answered, Ended, Event, Replayed, Restarted, Round
@@ -58,7 +60,7 @@ class StoreWriter(Store):
         self._heartbeat = owners.Heartbeat(self._beat)
 
     def _connect(self) -> sqlite3.Connection:
-        return connect(self.folder, writable=True)
+        return connect(self.folder, writable=True, check=True)
 
     def close(self) -> None:
         """Give back what is claimed, and let go of the database."""
@@ -84,6 +86,11 @@ class StoreWriter(Store):
             self._database.executemany(
                 "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
                 [(plan.cell.id, position, entry.name) for position, entry in enumerate(entries)],
+            )
+            self._database.execute(  # an image that ended for good would have ended so with a larger budget too
+                f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_places(GOES_ON)})
+                AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",
+                (plan.budget, plan.budget, *GOES_ON, plan.cell.id, len(entries)),
             )
 
     def claim(self, plan: Plan, limit: int) -> Claim | None:
@@ -118,8 +125,11 @@ class StoreWriter(Store):
         with transaction(self._database, self.folder):
             self._database.execute("UPDATE tasks SET skipped = ?, owner = NULL WHERE id = ?", (reason, task))
 
-    def identify(self, task: int, checksum: str) -> None:
-        """A claimed image was read."""
+    def enter(self, task: int, checksum: str, x: Tensor | None) -> None:
+        """A claimed image was read, and is about to be attacked; x, (C, H, W), is kept as its original unless None."""
+        with explained(self.folder):
+            if x is not None:
+                images.save_original(self.folder, checksum, x)
         with transaction(self._database, self.folder):
             self._database.execute("UPDATE tasks SET image = ? WHERE id = ?", (checksum, task))
 

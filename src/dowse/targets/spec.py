@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
+from dowse.targets.options import HttpOptions, OnnxOptions
 
 Weights = str | os.PathLike[str] | None
 Target = Callable[..., Tensor]
@@ -90,11 +91,10 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
     if spec.kind in TORCH_KINDS:
         return torch_targets.load(spec.kind, spec.name, options)
     if spec.kind == "onnx":
-        from dowse.targets.onnx import OnnxOptions, OnnxTarget
+        from dowse.targets.onnx import OnnxTarget
 
         return OnnxTarget(spec.name, OnnxOptions.of(options))
     from dowse.targets.http import HttpTarget
-    from dowse.targets.options import HttpOptions
 
     return HttpTarget(spec.name, HttpOptions.of(options))
 

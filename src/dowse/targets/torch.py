@@ -63,8 +63,8 @@ def _from_torchvision(name: str, weights: str | None) -> nn.Module:
 def _from_timm(name: str, weights: str | None) -> nn.Module:
     timm = _import_optional("timm", "timm")
     _check_listed("timm", name.partition(".")[0], timm.list_models())
-    net = _finished(timm.create_model(name, pretrained=weights is None), weights, name)
-    return _normalized(net, net.pretrained_cfg["mean"], net.pretrained_cfg["std"])
+    made = timm.create_model(name, pretrained=weights is None)
+    return _normalized(_finished(made, weights, name), made.pretrained_cfg["mean"], made.pretrained_cfg["std"])
 
 
 def _normalized(net: nn.Module, mean: Iterable[float], std: Iterable[float]) -> nn.Module:

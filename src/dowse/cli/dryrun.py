@@ -1,0 +1,120 @@
+"""`dowse run --dry-run`: the grid, the most queries it can cost, and the hours that is on this machine."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dowse.experiment import Experiment
+
+SECONDS = 3.0  # of forward passes, to time a target
+
+
+def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
+    """Print what an experiment would run."""
+    found = plan(experiment, out)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from dowse.progress import duration
+
+    table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")
+    for run in found["runs"]:
+        shown = ("run", "title", "target", "surrogate", "norm", "images", "done", "budget", "queries")
+        table.add_row(*("–" if run[word] is None else str(run[word]) for word in shown))
+    console = Console()
+    console.print(table)
+    console.print(f"{len(found['runs'])} runs, at most {found['queries']} queries", highlight=False)
+    for note in found["notes"]:
+        console.print(note, markup=False, highlight=False)
+    for target, rate in found["rows_per_second"].items():
+        console.print(f"{target}: {rate:.0f} rows a second", markup=False, highlight=False)
+    if found["seconds"] is not None:
+        console.print(f"at most {duration(found['seconds'])} of the target's time", highlight=False)
+
+
+def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
+    """The grid as plain values; what cannot be known here (no images, no target) is None, with a note."""
+    from dowse.errors import InputError
+    from dowse.imagesets import open_images
+    from dowse.runner import plans_of
+
+    notes: list[str] = []
+    total: int | None
+    try:
+        source = open_images(experiment.images.path, experiment.images.labels)
+        plans, total = plans_of(experiment, source), len(source)
+    except InputError as error:
+        notes.append(f"the images cannot be read, so runs have no ids yet: {error}")
+        source, plans, total = None, experiment.plans(lambda target: ""), experiment.images.count
+    done = rows_done(out)
+    runs = []
+    for one in plans:
+        cell, images = one.cell, one.count if total is None else min(total, one.count or total)
+        ended = 0 if source is None else sum(not row.goes_on(one.budget) for row in done.get(cell.id, []))
+        runs.append(
+            {
+                "run": None if source is None else cell.id, "title": one.title, "target": cell.content()["target"],
+                "surrogate": " + ".join(cell.surrogate) or None, "norm": cell.norm, "images": images, "done": ended,
+                "budget": one.budget, "queries": None if images is None else (images - ended) * one.budget,
+            }
+        )  # fmt: skip
+    rates = {}
+    for target in dict.fromkeys(one.cell.target for one in plans) if source is not None else ():
+        try:
+            rates[target] = rows_per_second(target, experiment, source)
+        except Exception as error:  # a dry run says what it can
+            notes.append(f"{target} cannot be timed here: {error}")
+    queries = [run["queries"] for run in runs]
+    known = None not in queries and all(one.cell.target in rates for one in plans) and bool(runs)
+    seconds = (
+        sum(run["queries"] / rates[one.cell.target] for run, one in zip(runs, plans, strict=True)) if known else None
+    )
+    return {
+        "runs": runs, "queries": None if None in queries else sum(queries), "rows_per_second": rates,
+        "seconds": seconds, "notes": notes,
+    }  # fmt: skip
+
+
+def rows_done(out: Path) -> dict[str, list[Any]]:
+    """The rows that are in the store already, by run."""
+    from dowse.store import Store
+    from dowse.store.database import FILE
+
+    if not (out / FILE).is_file():
+        return {}
+    with Store(out) as store:
+        return {run.id: list(store.rows(run.id)) for run in store.runs()}
+
+
+def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:
+    """How many rows a target answers in a second, timed for a few seconds on the first image."""
+    import torch
+
+    from dowse.imagesets import input_size
+    from dowse.oracle import default_batch_size
+    from dowse.targets import resolve_target
+
+    target: Any = resolve_target(spec)
+    x = source.read(0, experiment.images.size or input_size(spec))
+    if isinstance(target, torch.nn.Module):
+        dtype = torch.float64 if experiment.dtype == "float64" else torch.float32
+        target, x = target.to(dtype), x.to(dtype)
+    batch = experiment.batch_size or getattr(target, "rows_per_call", None) or default_batch_size(x.unsqueeze(0))
+    points = x.expand(batch, *x.shape).contiguous()
+    takes_seeds = getattr(target, "takes_row_seeds", False)
+    more = {"seeds": torch.arange(batch)} if takes_seeds else {}
+    rows, begun = 0, 0.0
+    with torch.no_grad():
+        target(points, **more)
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < SECONDS:
+            target(points, **more)
+            rows += batch
+    return rows / (time.perf_counter() - begun)

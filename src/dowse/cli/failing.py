@@ -1,0 +1,29 @@
+"""How a command fails: a message on standard error and an exit status, never a traceback for what a user can mend."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+WRONG_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+
+@contextmanager
+def failing_kindly() -> Iterator[None]:
+    """Turn errors that explain themselves into a line on standard error and an exit status."""
+    from dowse.engines import WorkerFailedError
+    from dowse.errors import InputError
+    from dowse.runner import TargetFailedError
+    from dowse.store import StoreError
+
+    try:
+        yield
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(WRONG_INPUT) from None
+    except (StoreError, TargetFailedError, WorkerFailedError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    except KeyboardInterrupt:
+        typer.echo("stopped at once; what was committed is kept", err=True)
+        raise typer.Exit(INTERRUPTED) from None

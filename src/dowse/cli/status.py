@@ -1,0 +1,100 @@
+"""`dowse status`: how far the runs of a store are, from any terminal, while they go or afterwards."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dowse.cli.failing import failing_kindly
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Say how far the runs of a store are, who is at work, and what was left out."""
+    with failing_kindly():
+        found = collect(folder)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+    else:
+        show(found)
+
+
+def collect(folder: Path) -> dict[str, Any]:
+    """The state of a store as plain values."""
+    from dowse.result import End
+    from dowse.store import Store
+
+    with Store(folder) as store:
+        runs, working = [], [session for session in store.sessions() if session.alive]
+        for run in store.runs():
+            rows = [row.within(run.budget) for row in store.rows(run.id) if row.position < run.count]
+            wrong = sum(row.end is End.ALREADY_WRONG for row in rows)
+            fooled, done = sum(row.success for row in rows), sum(not row.goes_on(run.budget) for row in rows)
+            answers, size = store.logged(run.id)
+            runs.append(
+                {
+                    "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],
+                    "images": run.count - len(run.skipped), "done": done, "fooled": fooled, "already_wrong": wrong,
+                    "success_rate": fooled / (len(rows) - wrong) if len(rows) > wrong else None,
+                    "failed": sum(row.end is End.TARGET_FAILED for row in rows), "budget": run.budget,
+                    "queries": sum(row.queries for row in rows), "sent": sum(row.sent for row in rows),
+                    "saved_queries": sum(row.saved_queries for row in rows), "logged_answers": answers,
+                    "logged_bytes": size, "skipped": run.skipped, **store.replays(run.id),
+                }
+            )  # fmt: skip
+        now = time.time()
+        workers = [
+            {
+                "session": one.id, "seconds": now - one.started, "queries": one.queries, "images": one.holds,
+                "queries_per_second": one.queries / max(now - one.started, 1e-9),
+                "busy": one.busy / max(now - one.started, 1e-9), "command": one.command,
+            }
+            for one in working
+        ]  # fmt: skip
+        return {"runs": runs, "working": workers}
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the state of a store."""
+    import shlex
+
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("run", "method", "target", "norm", "images", "fooled", "queries", "logged")
+    for run in found["runs"]:
+        rate = "–" if run["success_rate"] is None else f"{run['success_rate']:.1%}"
+        table.add_row(
+            run["run"],
+            run["title"],
+            run["target"],
+            run["norm"],
+            f"{run['done']}/{run['images']}",
+            rate,
+            str(run["queries"]),
+            f"{run['logged_answers']} answers, {run['logged_bytes'] / 1e6:.1f} MB",
+        )
+    console.print(table)
+    for run in found["runs"]:
+        for name, reason in run["skipped"].items():
+            console.print(f"{run['run']} left out {name}: {reason}", markup=False, highlight=False)
+        if run["restarts"] or run["inexact"]:
+            console.print(
+                f"{run['run']}: {run['replayed']:.0f} answers replayed, {run['inexact']:.0f} of them with rounding up "
+                f"to {run['largest']:.1e}; {run['restarts']:.0f} images started anew",
+                highlight=False,
+            )
+    for one in found["working"]:
+        console.print(
+            f"at work: {one['images']} images, {one['queries_per_second']:.0f} queries/s, busy {one['busy']:.0%}, "
+            f"since {one['seconds']:.0f} s: {shlex.join(one['command'])}",
+            markup=False,
+            highlight=False,
+        )
+    if not found["working"]:
+        console.print("nobody is at work")

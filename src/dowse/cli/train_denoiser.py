@@ -1,0 +1,166 @@
+"""`dowse train-denoiser`: train a guided denoiser for a classifier, and measure what it does."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dowse.cli.failing import failing_kindly
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from torch import Tensor, nn
+
+    from dowse.defences.measure import Accuracy
+    from dowse.defences.train_denoiser import Learner
+
+CHECKPOINT_EVERY = 50
+
+
+def train_denoiser(
+    target: Annotated[str, typer.Option(help="The classifier to defend, for example dowse:imagenet_mobilenetv2.")],
+    images: Annotated[str, typer.Option(help="Images to train on; they need no labels.")],
+    out: Annotated[Path, typer.Option(help="Folder for the weights, the checkpoint and the loss curve.")],
+    source: Annotated[list[str] | None, typer.Option(help="A net to learn the noise of, besides the target.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the optimiser.")] = 1000,
+    batch: Annotated[int, typer.Option(min=1, help="Images a step.")] = 16,
+    crop: Annotated[int | None, typer.Option(min=1, help="Train on random squares of this side.")] = None,
+    eps: Annotated[float, typer.Option(help="The largest noise, in levels of 255.")] = 12.0,
+    clean: Annotated[float, typer.Option(help="The share of training images without noise.")] = 0.3,
+    attack_steps: Annotated[int, typer.Option(min=1, help="Steps of the attack that makes the noise.")] = 3,
+    rate: Annotated[float, typer.Option(help="The optimiser's first rate.")] = 3e-3,
+    channels: Annotated[str, typer.Option(help="Channels of the U-Net's levels.")] = "16,32,64",
+    shuffle: Annotated[int, typer.Option(min=1, help="Side of the pixel blocks it works on; 2 at ImageNet size.")] = 1,
+    size: Annotated[int | None, typer.Option(min=1, help="Side of the images; the target's if left out.")] = None,
+    hold_out: Annotated[int, typer.Option(min=0, help="Images from the end to measure on, not to train on.")] = 0,
+    test_images: Annotated[str | None, typer.Option(help="Labelled images to measure on instead.")] = None,
+    test_source: Annotated[str | None, typer.Option(help="A net whose noise is measured, not learnt.")] = None,
+    test_eps: Annotated[str, typer.Option(help="Sizes of the noise to measure, in levels of 255.")] = "4,8",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+) -> None:
+    """Train a guided denoiser (Liao et al. 2018), going on from a checkpoint in --out; its spec is then
+    denoiser:OUT/denoiser.safetensors+TARGET."""
+    from dowse.tuning import ensure_fast_malloc
+
+    ensure_fast_malloc()
+    with failing_kindly():
+        import torch
+
+        from dowse.defences.train_denoiser import Learner, Training
+        from dowse.errors import InputError
+        from dowse.imagesets import input_size
+        from dowse.targets import resolve_surrogate
+
+        torch.set_num_threads(threads)
+        if test_source is not None and not (hold_out or test_images):
+            raise InputError("--test-source measures on images: give --test-images or --hold-out")
+        side = size or input_size(target)
+        training = Training(
+            steps=steps, batch=batch, crop=crop, eps=eps / 255, clean=clean, attack_steps=attack_steps, rate=rate,
+            channels=tuple(map(int, _numbers("channels", channels))), shuffle=shuffle, seed=seed,
+        )  # fmt: skip
+        sizes = [level / 255 for level in _numbers("test-eps", test_eps)]
+        net = resolve_surrogate(target)
+        x, y = _read(images, side)
+        if hold_out >= len(x):
+            raise InputError(f"--hold-out {hold_out} leaves nothing of {len(x)} images to train on")
+        end = len(x) - hold_out
+        tested = _read(test_images, side) if test_images else (x[end:], y[end:])
+        if test_source is not None and bool((tested[1] < 0).any()):
+            raise InputError("the images to measure on have no labels: give their folder a labels.csv")
+        out.mkdir(parents=True, exist_ok=True)
+        learner = Learner(net, training)
+        if (out / "checkpoint.pt").is_file():
+            learner.restore(out / "checkpoint.pt")
+            typer.echo(f"going on from step {len(learner.losses)} of {steps}")
+        _train(learner, x[:end], [net, *map(resolve_surrogate, source or ())], out)
+        if test_source is not None:
+            _measure(learner, resolve_surrogate(test_source), tested, sizes, out)
+
+
+def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out: Path) -> None:
+    from dowse.defences.curve import write_curve
+    from dowse.defences.denoiser import save_denoiser
+    from dowse.defences.train_denoiser import craft_noise
+
+    steps = learner.training.steps
+    with _bars() as bars:
+        if len(learner.losses) < steps:
+            crafting = bars.add_task("crafting noise", total=len(sources) * len(images), loss="")
+            noise = craft_noise(
+                images, sources, learner.training, lambda done, _: bars.update(crafting, completed=done)
+            )
+            training = bars.add_task("training", total=steps, completed=len(learner.losses), loss="")
+            for step in learner.run(images, noise):
+                recent = learner.losses[-20:]
+                bars.update(training, completed=step.number, loss=f"loss {sum(recent) / len(recent):.4f}")
+                if step.number % CHECKPOINT_EVERY == 0 or step.number == steps:
+                    learner.save(out / "checkpoint.pt")
+                    write_curve(learner.losses, out)
+    save_denoiser(learner.unet, out / "denoiser.safetensors")
+    table, picture = write_curve(learner.losses, out)
+    typer.echo(f"weights {out / 'denoiser.safetensors'}, loss curve {table} and {picture}")
+
+
+def _measure(
+    learner: "Learner", source: "nn.Module", tested: tuple["Tensor", "Tensor"], eps: list[float], out: Path
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dowse.defences.denoiser import Denoiser, load_denoiser
+    from dowse.defences.measure import measure_defence
+
+    defended = Denoiser(learner.net, load_denoiser(out / "denoiser.safetensors"))
+    with _bars() as bars:
+        task = bars.add_task("measuring", total=len(tested[0]), loss="")
+        rows = measure_defence(
+            learner.net, defended, source, *tested, eps, on_progress=lambda done, _: bars.update(task, completed=done)
+        )
+    table = Table("noise", "levels", "undefended", "defended", title=f"accuracy on {len(tested[0])} images")
+    for row in rows:
+        table.add_row(row.noise, f"{255 * row.eps:g}", f"{row.undefended:.1%}", f"{row.defended:.1%}")
+    Console().print(table)
+    _write(rows, out / "accuracy.csv")
+
+
+def _write(rows: list["Accuracy"], path: Path) -> None:
+    import csv
+
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("noise", "eps", "undefended", "defended"))
+        writer.writerows((row.noise, f"{row.eps:.6g}", row.undefended, row.defended) for row in rows)
+
+
+def _bars() -> "Progress":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+
+
+def _read(path: str, size: int | None) -> tuple["Tensor", "Tensor"]:
+    """All images of a set, (n, 3, H, W), and their labels, −1 where there is none, (n,)."""
+    import torch
+
+    from dowse.errors import InputError
+    from dowse.imagesets import open_images
+
+    source = open_images(path)
+    images = [source.read(i, size) for i in range(len(source))]
+    if len({image.shape for image in images}) > 1:
+        raise InputError(f"the images of {path} have several sizes: give --size")
+    return torch.stack(images), torch.tensor([-1 if e.label is None else e.label for e in source.entries])
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    from dowse.errors import InputError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--{name} must be numbers with commas between, got {text!r}") from None

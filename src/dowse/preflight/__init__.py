@@ -1,0 +1,51 @@
+"""Before a long run: what a few queries tell about a target, each finding with its remedy."""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from dowse.losses import Objective, Outputs
+from dowse.preflight import reading
+from dowse.preflight.asking import Asking
+from dowse.preflight.findings import Finding, Preflight, Verdict, as_record
+
+__all__ = ["Finding", "Preflight", "Verdict", "as_record", "preflight"]
+
+
+def preflight(
+    target: Callable[..., Tensor],
+    images: Tensor,
+    labels: Sequence[int | None] | None = None,
+    *,
+    outputs: Outputs = "logits",
+    seconds: float = 2.0,
+) -> Preflight:
+    """Ask a target a few dozen questions and say what a run should know.
+
+    Args:
+        target: From points (n, C, H, W) in [0, 1] to scores (n, K).
+        images: A few images, (n, C, H, W) in [0, 1], float32.
+        labels: Their true labels, as far as they are known.
+        outputs: What the target is said to answer with.
+        seconds: About how long its speed is measured.
+    """
+    asking = Asking(target, images)
+    findings: list[Finding] = [reading.pixels(images)]
+    if isinstance(target, nn.Module) and target.training:
+        findings.append(Finding("mode", Verdict.WRONG, "the network is in training mode", "call target.eval()"))
+    findings.append(asking.first())
+    if asking.scores is None:
+        return Preflight(tuple(findings), asking.queries, asking.sent)
+    scores = asking.scores
+    kind = reading.kind_of_scores(scores)
+    findings += [
+        reading.outputs(kind, outputs),
+        reading.rounding(scores),
+        reading.hidden(scores),
+        asking.determinism(),
+        asking.batch_dependence(),
+        asking.sensitivity(Objective("ce", kind)),
+        reading.labels(scores, labels),
+        asking.throughput(seconds),
+    ]
+    return Preflight(tuple(findings), asking.queries, asking.sent, tuple(scores.argmax(1).tolist()))

@@ -1,0 +1,65 @@
+"""What a preflight finds: a verdict, what was seen, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    """What a finding means for a run: nothing, something to know, or something to mend first."""
+
+    GOOD = "good"
+    NOTE = "note"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the preflight looked at.
+
+    Attributes:
+        check: What was looked at.
+        verdict: What it means.
+        found: What was seen.
+        remedy: What to do; empty where there is nothing to do.
+    """
+
+    check: str
+    verdict: Verdict
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """All findings, and what they cost.
+
+    Attributes:
+        findings: In the order of the checks; later ones are left out where an earlier one makes them pointless.
+        queries: Rows answered.
+        sent: Rows handed to the target.
+        labels: The target's own label of each image, as far as it answered.
+    """
+
+    findings: tuple[Finding, ...]
+    queries: int
+    sent: int
+    labels: tuple[int, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(finding.verdict is not Verdict.WRONG for finding in self.findings)
+
+
+def as_record(report: Preflight) -> dict[str, Any]:
+    """A report as plain data, for JSON."""
+    return {
+        "ok": report.ok,
+        "queries": report.queries,
+        "sent": report.sent,
+        "labels": list(report.labels),
+        "findings": [
+            {"check": f.check, "verdict": str(f.verdict), "found": f.found, "remedy": f.remedy} for f in report.findings
+        ],
+    }

@@ -1,0 +1,81 @@
+"""The checks that only read: pixels, and the scores that one question brought, (n, K)."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from dowse.losses import Outputs
+from dowse.preflight.findings import Finding, Verdict
+
+MOST_DECIMALS = 6
+
+
+def pixels(images: Tensor) -> Finding:
+    low, high = float(images.min()), float(images.max())
+    found = f"images {'×'.join(map(str, images.shape[1:]))}, pixels in [{low:.3g}, {high:.3g}]"
+    if not (low >= 0 and high <= 1):
+        return Finding("pixels", Verdict.WRONG, found, "divide by 255, or move the normalisation into the target")
+    if high <= 1 / 255:
+        return Finding("pixels", Verdict.WRONG, found, "nearly black: was it divided by 255 twice?")
+    return Finding("pixels", Verdict.GOOD, found)
+
+
+def kind_of_scores(scores: Tensor) -> Outputs:
+    """What scores, (n, K), look like."""
+    sums = bool(((scores.sum(1) - 1).abs() < 0.02).all())
+    return "probs" if sums and bool((scores >= 0).all()) and bool((scores <= 1).all()) else "logits"
+
+
+def outputs(kind: Outputs, said: Outputs) -> Finding:
+    found = {"probs": "probabilities: none is negative, each row sums to 1", "logits": "logits: any real numbers"}[kind]
+    if kind == said:
+        return Finding("outputs", Verdict.GOOD, found)
+    return Finding("outputs", Verdict.WRONG, f"{found}, but outputs={said!r}", f"say outputs={kind!r}")
+
+
+def rounding(scores: Tensor) -> Finding:
+    for decimals in range(MOST_DECIMALS + 1):
+        if float((scores - scores.round(decimals=decimals)).abs().max()) <= 1e-9:
+            return Finding(
+                "rounding",
+                Verdict.NOTE,
+                f"scores are rounded to {decimals} decimals",
+                "σ grows where the rounding hides a slope; a larger sigma= saves those queries",
+            )
+    return Finding("rounding", Verdict.GOOD, f"scores are not rounded to {MOST_DECIMALS} decimals or fewer")
+
+
+def hidden(scores: Tensor) -> Finding:
+    """Whether most classes share one value: zero, or a bound."""
+    k = scores.shape[1]
+    shown = max(len(row.unique()) for row in scores)
+    if shown < k and 2 * shown <= k:
+        return Finding(
+            "classes shown",
+            Verdict.NOTE,
+            f"at most {shown} different scores of {k} classes a row",
+            "it seems to show its best classes only; a targeted attack needs the wanted class among them",
+        )
+    return Finding("classes shown", Verdict.GOOD, f"each of the {k} classes has a score")
+
+
+def labels(scores: Tensor, labels: Sequence[int | None] | None) -> Finding:
+    predicted = scores.argmax(1).tolist()
+    pairs = [(p, y) for p, y in zip(predicted, labels or (), strict=False) if y is not None]
+    if not pairs:
+        return Finding(
+            "labels", Verdict.GOOD, f"its labels: {', '.join(map(str, predicted[:8]))}; none to compare with"
+        )
+    right = sum(p == y for p, y in pairs)
+    found = f"{right} of {len(pairs)} images are classified as labelled"
+    if 2 * right >= len(pairs):
+        return Finding("labels", Verdict.GOOD, found)
+    offsets = {p - y for p, y in pairs}
+    if len(pairs) > 1 and len(offsets) == 1 and (offset := offsets.pop()) != 0:
+        return Finding("labels", Verdict.WRONG, found, f"every label is off by {offset:+d}: shift the labels")
+    return Finding(
+        "labels",
+        Verdict.WRONG,
+        found,
+        "check the order of classes, of colour channels, the scale of its input and the image size",
+    )

@@ -1,0 +1,128 @@
+"""A torch module becomes an ONNX file, checked against the module before the file is kept."""
+
+import contextlib
+import importlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.errors import InputError, positive
+from dowse.targets.onnx import OnnxTarget
+
+INPUT, OUTPUT = "pixels", "scores"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An ONNX file that was written.
+
+    Attributes:
+        path: Where.
+        input_shape: (C, H, W) of its images.
+        batch_size: Its fixed batch size; None if it takes any.
+        classes: K.
+        difference: The largest difference to the module's scores, relative to the largest score where that is above 1.
+    """
+
+    path: Path
+    input_shape: tuple[int, int, int]
+    batch_size: int | None
+    classes: int
+    difference: float
+
+
+def export_onnx(
+    net: nn.Module,
+    path: str | os.PathLike[str],
+    shape: Sequence[int],
+    *,
+    batch_size: int | None = None,
+    tolerance: float = 1e-4,
+) -> Exported:
+    """Write a module, points (n, C, H, W) in [0, 1] -> scores (n, K), as an ONNX file and compare the two.
+
+    Args:
+        net: A module in eval mode, on the CPU, in float32.
+        path: The file to write; it is replaced at once or, if the export fails or differs, not at all.
+        shape: (C, H, W) of the images.
+        batch_size: Fix the batch size; None leaves it free.
+        tolerance: The largest difference to the module's scores that is accepted.
+    """
+    if len(shape) != 3 or any(size < 1 for size in shape):
+        raise InputError(f"shape must be (C, H, W), for example 3×224×224, got {tuple(shape)}")
+    positive(tolerance=tolerance)
+    if batch_size is not None:
+        positive(batch_size=batch_size)
+    if getattr(net, "takes_row_seeds", False):
+        raise InputError("this target draws noise, which an ONNX file cannot: export the classifier behind its defence")
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise InputError(f"there is no folder {place.parent} to write {place.name} into")
+    partial = place.with_name(f"{place.name}.partial")
+    try:
+        _write(net, partial, (batch_size or 2, *shape), dynamic=batch_size is None)
+        classes, difference = _compare(net, OnnxTarget(partial), shape, batch_size or 3)
+        if not difference <= tolerance:
+            raise InputError(
+                f"the ONNX file would answer differently from the module by {difference:.2g}, more than {tolerance:g}: "
+                "call net.eval(), and see whether its forward pass depends on values or on chance"
+            )
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)
+    c, h, w = shape
+    return Exported(place, (c, h, w), batch_size, classes, difference)
+
+
+def _write(net: nn.Module, path: Path, shape: Sequence[int], *, dynamic: bool) -> None:
+    for package in ("onnx", "onnxscript"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise InputError(f"an export needs {package} ({error}): pip install 'dowse[onnx]'") from error
+    # torch sees one free size: the rows. Two rows stand for any number, one would be taken for a constant.
+    sizes: Any = ({0: torch.export.Dim("n")},) if dynamic else None
+    try:
+        with _quietly():
+            program = torch.onnx.export(
+                net, (torch.rand(*shape),), input_names=[INPUT], output_names=[OUTPUT], dynamic_shapes=sizes,
+                dynamo=True, verbose=False,
+            )  # fmt: skip
+            assert program is not None
+            program.save(path)
+    except Exception as error:
+        raise InputError(f"torch cannot export this module: {str(error).strip() or type(error).__name__}") from error
+
+
+def _compare(net: nn.Module, file: OnnxTarget, shape: Sequence[int], rows: int) -> tuple[int, float]:
+    """K, and the largest difference on images of noise, also of one row alone where the file takes that."""
+    rng = torch.Generator().manual_seed(0)
+    points = torch.rand(rows, *shape, generator=rng)
+    with torch.no_grad():
+        expected: Tensor = net(points)
+    parts = [points] if file.rows_per_call is not None else [points[:1], points[1:]]
+    got = torch.cat([file(part) for part in parts])
+    if got.shape != expected.shape:
+        raise InputError(f"the ONNX file answers with shape {tuple(got.shape)}, the module {tuple(expected.shape)}")
+    return expected.shape[1], float((got - expected).abs().max() / expected.abs().max().clamp_min(1))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the exporter's chatter: its errors are raised, its progress and warnings are no news here."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

@@ -1,0 +1,112 @@
+"""Targets that are ONNX files, run by onnxruntime: the fast path on a CPU."""
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dowse.errors import InputError, nearest
+from dowse.targets.form import Array, Form, image_shape
+from dowse.targets.options import OnnxOptions
+
+ELEMENTS = {"tensor(float)": "FP32", "tensor(double)": "FP64", "tensor(float16)": "FP16", "tensor(uint8)": "UINT8"}
+PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
+
+
+class OnnxTarget:
+    """A classifier in an ONNX file: points (n, C, H, W) in [0, 1] -> scores (n, K).
+
+    A file with a fixed batch size is asked in batches of that size, the last one filled up with copies of a row whose
+    scores are dropped.
+
+    Args:
+        path: The file.
+        options: See OnnxOptions.
+
+    Attributes:
+        rows_per_call: The file's fixed batch size; None if it takes any.
+        input_shape: (C, H, W) as far as the file fixes it; None if it leaves something free.
+    """
+
+    def __init__(self, path: str | Path, options: OnnxOptions | None = None) -> None:
+        self.path, self.options = Path(path), options or OnnxOptions()
+        self._session = _open(self.path, self.options)
+        self._input = _pick("input", self._session.get_inputs(), self.options.input, only=True)
+        self._output = _pick("output", self._session.get_outputs(), self.options.output, only=False)
+        if self._input.type not in ELEMENTS:
+            raise InputError(f"{path} takes {self._input.type}, expected one of {', '.join(ELEMENTS)}")
+        self._shape = _sizes(self._input.shape)
+        self.rows_per_call = self._shape[0] if len(self._shape) == 4 else None
+        self.input_shape = image_shape(self._shape, self.options.layout)
+
+    def __repr__(self) -> str:
+        return f"OnnxTarget({str(self.path)!r})"
+
+    def __call__(self, points: Tensor) -> Tensor:
+        """Scores (n, K) of points (n, C, H, W)."""
+        form = Form.of(self._shape, ELEMENTS[self._input.type], points.shape[1:], self.options)
+        rows = form.encode(points.detach().cpu().numpy())
+        if self.rows_per_call is None:
+            return self._as_scores(self._run(rows))
+        if len(rows) == 0:
+            return self._nothing()
+        step = self.rows_per_call
+        return self._as_scores(np.concatenate([self._run(rows[i : i + step], step) for i in range(0, len(rows), step)]))
+
+    def _run(self, rows: Array, size: int | None = None) -> Array:
+        n = len(rows)
+        if size is not None and n < size:
+            rows = np.concatenate([rows, np.repeat(rows[-1:], size - n, axis=0)])
+        (scores,) = self._session.run([self._output.name], {self._input.name: rows})
+        return np.asarray(scores)[:n]
+
+    def _as_scores(self, scores: Array) -> Tensor:
+        if scores.ndim != 2:
+            raise TypeError(f"{self.path} answers with shape {scores.shape}, expected (n, K): choose another output=")
+        return torch.from_numpy(scores)
+
+    def _nothing(self) -> Tensor:
+        """Scores of no rows, for whoever wants to learn K without a query."""
+        classes = _sizes(self._output.shape)[-1]
+        if classes is None:
+            raise TypeError(f"{self.path} does not say how many classes it has")
+        return torch.empty((0, classes))
+
+
+def _open(path: Path, options: OnnxOptions) -> Any:
+    try:
+        onnxruntime = importlib.import_module("onnxruntime")
+    except ImportError as error:
+        raise InputError(f"onnx: targets need onnxruntime ({error}): pip install 'dowse[onnx]'") from error
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}: `dowse export SPEC --out FILE` makes one")
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options.threads or torch.get_num_threads()
+    settings.inter_op_num_threads = 1
+    settings.log_severity_level = 3
+    providers = [name for name in PROVIDERS if name in onnxruntime.get_available_providers()]
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=providers)
+    except Exception as error:
+        raise InputError(f"onnxruntime cannot read {str(path)!r}: {error}") from error
+
+
+def _pick(what: str, tensors: Sequence[Any], name: str | None, *, only: bool) -> Any:
+    """The tensor of a name, or the first one; where there are several inputs a name is owed."""
+    names = [tensor.name for tensor in tensors]
+    if name is None and (len(names) == 1 or not only):
+        return tensors[0]
+    if name is None:
+        raise InputError(f"the model has the {what}s {', '.join(names)}: say which one with {what}=")
+    if name not in names:
+        raise InputError(f"the model has no {what} {name!r}: {nearest(name, names)}")
+    return tensors[names.index(name)]
+
+
+def _sizes(shape: Sequence[Any]) -> list[int | None]:
+    """An ONNX shape with None where the file has a symbol or nothing."""
+    return [size if isinstance(size, int) and size > 0 else None for size in shape]

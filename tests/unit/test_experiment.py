@@ -1,0 +1,172 @@
+"""Experiments: every word checked, lists that become grids, and ids that depend on the content alone."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dowse.cell import Cell
+from dowse.errors import InputError
+from dowse.experiment import GRID, Experiment, load_experiment, make_experiment, options_of
+from dowse.methods import METHODS
+
+BASE: dict[str, Any] = {"target": "dowse:a", "surrogate": "dowse:s", "images": "x.npz", "method": "prgf"}
+
+
+def made(**more: Any) -> Experiment:
+    return make_experiment(BASE | more, source="test.toml")
+
+
+def cells(**more: Any) -> list[Cell]:
+    return [plan.cell for plan in made(**more).plans(lambda target: "images")]
+
+
+def test_a_value_is_one_cell_and_lists_multiply() -> None:
+    assert len(cells()) == 1
+    grid = cells(target=["dowse:a", "dowse:b"], defence=["none", "jpeg:75"], norm=["l2", "linf"], seed=[1, 2, 3])
+    assert len(grid) == 24
+    assert len({cell.id for cell in grid}) == 24
+    assert {cell.target for cell in grid} == {"dowse:a", "dowse:b", "jpeg:75+dowse:a", "jpeg:75+dowse:b"}
+
+
+def test_lists_of_options_multiply_and_a_list_inside_a_list_is_one_value() -> None:
+    grid = cells(method={"name": "prgf", "lam": [0.5, 0.05], "subspace": [2, [3, 4]]})
+    assert [(cell.options["lam"], cell.options["subspace"]) for cell in grid] == [
+        (0.5, 2), (0.5, (3, 4)), (0.05, 2), (0.05, (3, 4)),
+    ]  # fmt: skip
+
+
+def test_surrogates_multiply_only_where_they_are_used() -> None:
+    grid = cells(surrogate=["dowse:s", "dowse:t"], smooth=[3, 15], method=["rgf", "prgf"])
+    assert [cell.method for cell in grid] == ["rgf"] + 4 * ["prgf"]
+    assert grid[0].surrogate == ()
+    assert grid[0].smooth is None
+    together = cells(surrogate=[["dowse:s", "dowse:t"]], combine="cycle")
+    assert [(cell.surrogate, cell.combine) for cell in together] == [(("dowse:s", "dowse:t"), "cycle")]
+
+
+def test_a_method_says_words_for_itself() -> None:
+    grid = cells(seed=3, method=["rgf", {"name": "prgf", "smooth": 15, "seed": 4, "loss": "margin", "title": "ours"}])
+    assert [(cell.seed, cell.loss, cell.smooth) for cell in grid] == [(3, "ce", None), (4, "margin", 15)]
+    titles = [plan.title for plan in made(method=["rgf", {"name": "prgf", "q": 7}]).plans(lambda target: "")]
+    assert titles == ["rgf", "prgf q=7"]
+
+
+def test_eps_can_depend_on_the_norm() -> None:
+    grid = cells(norm=["l2", "linf"], eps={"l2": 1.5})
+    assert [(cell.norm, cell.eps) for cell in grid] == [("l2", 1.5), ("linf", None)]
+
+
+def test_a_methods_own_loss_holds_unless_one_is_said() -> None:
+    own = [method.name for method in METHODS.values() if method.loss != "ce"]
+    assert own
+    assert {cell.loss for cell in cells(method=own)} == {"margin"}
+    assert {cell.loss for cell in cells(method=own, loss="ce")} == {"ce"}
+
+
+def test_cells_that_say_the_same_are_one() -> None:
+    default_q = METHODS["rgf"].defaults["q"]
+    assert len(cells(method=["rgf", {"name": "rgf", "q": default_q}, {"name": "rgf", "norm": "l2"}])) == 1
+
+
+def test_an_id_depends_on_the_content_and_on_nothing_else() -> None:
+    (one,) = cells()
+    assert re.fullmatch(r"[0-9a-f]{12}", one.id)
+    for same in ({"budget": 5}, {"name": "other"}, {"concurrency": 2}, {"images": {"path": "y.npz", "count": 3}}):
+        assert [cell.id for cell in cells(**same)] == [one.id]
+    for other in (
+        {"seed": 1},
+        {"eps": 1.0},
+        {"loss": "margin"},
+        {"quantize": True},
+        {"method": {"name": "prgf", "q": 7}},
+    ):
+        assert one.id not in [cell.id for cell in cells(**other)]
+    assert one.id != made().plans(lambda target: "other images")[0].cell.id
+
+
+def test_a_password_in_a_url_is_neither_kept_nor_part_of_the_id() -> None:
+    secret, open_one = (cells(target=f"http://{who}host/v2/models/net", method="rgf")[0] for who in ("me:pw@", "***@"))
+    assert "pw" not in str(secret.content())
+    assert secret.id == open_one.id
+
+
+def test_quantize_starts_probes_at_one_level_unless_told() -> None:
+    (cell,) = cells(quantize=True, method="rgf")
+    assert cell.options["sigma"] == 1 / 255
+    (cell,) = cells(quantize=True, method={"name": "rgf", "sigma": 0.01})
+    assert cell.options["sigma"] == 0.01
+
+
+def test_cutting_down() -> None:
+    experiment = made(images={"path": "x", "count": 10}, method=["rgf", {"name": "prgf", "count": 4}])
+    assert [plan.count for plan in experiment.plans(lambda target: "")] == [10, 4]
+    cut = experiment.changed(images=6, budget=50, save="png")
+    assert [(plan.count, plan.budget) for plan in cut.plans(lambda target: "")] == [(6, 50), (4, 50)]
+    assert cut.save == "png"
+    assert [plan.count for plan in made().changed(images=6).plans(lambda target: "")] == [6]
+    with pytest.raises(InputError, match="did you mean 'png'"):
+        experiment.changed(save="pgn")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"targt": "x"}, "'targt' is unknown: did you mean 'target'?"),
+        ({"images": {"path": "x", "cuont": 1}}, "'images.cuont' is unknown: did you mean 'count'?"),
+        ({"method": {"name": "prgf", "lamda": 1}}, "prgf has no option 'lamda': did you mean 'lam'?"),
+        ({"method": "prg"}, "method 'prg' is unknown: did you mean 'prgf'?"),
+        ({"method": {"name": "prgf", "q": 0}}, "q counts"),
+        ({"norm": "l3"}, "'l2' or 'linf', got 'l3'"),
+        ({"budget": "many"}, "got 'many'"),
+        ({"budget": 0}, "greater than or equal to 1, got 0"),
+        ({"budget": True}, "got True"),
+        ({"seed": []}, "an empty list leaves nothing to run"),
+        ({"surrogate": []}, "an empty list leaves nothing to run"),
+        ({"accept": "never"}, "got 'never'"),
+        ({"eps": "big"}, "got 'big'"),
+        ({"method": {"q": 3}}, "'method.0.name' is missing"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_remedy(more: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError, match=re.escape(expected)):
+        made(**more).plans(lambda target: "")
+
+
+def test_a_surrogate_that_is_needed_is_asked_for() -> None:
+    tables = {name: value for name, value in BASE.items() if name != "surrogate"}
+    experiment = make_experiment(tables, source="test.toml")
+    with pytest.raises(InputError, match="needs a surrogate"):
+        experiment.plans(lambda target: "")
+
+
+def test_no_option_of_a_method_hides_behind_a_word_of_the_experiment() -> None:
+    for method in METHODS.values():
+        hidden = set(method.defaults) - set(options_of(method))
+        assert hidden <= {"step"}, f"{method.name} has options that [[method]] cannot set: {hidden}"
+        assert not set(options_of(method)) & {"name", "title", "count"}
+    assert set(GRID) <= {*Cell.__dataclass_fields__}
+
+
+def test_files_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "set.npz").touch()
+    file = tmp_path / "night run.toml"
+    file.write_text('target = "dowse:a"\nimages = "set.npz"\nmethod = "rgf"\n')
+    experiment = load_experiment(file)
+    assert experiment.name == "night run"
+    assert experiment.images.path == str(tmp_path / "set.npz")
+    monkeypatch.setenv("WHERE", str(tmp_path))
+    file.write_text('target = "dowse:a"\nimages = "$WHERE/set.npz"\nmethod = "rgf"\n')
+    assert load_experiment(file).images.path == str(tmp_path / "set.npz")
+    file.write_text('target = "dowse:a\n')
+    with pytest.raises(InputError, match=r"cannot read the experiment .*line 1"):
+        load_experiment(file)
+    with pytest.raises(InputError, match="cannot read the experiment"):
+        load_experiment(tmp_path / "none.toml")
+
+
+def test_the_example_is_an_experiment() -> None:
+    project = Path(__file__).resolve().parents[2]
+    plans = load_experiment(project / "experiments" / "example.toml").plans(lambda target: "")
+    assert len(plans) == len({plan.cell.id for plan in plans}) > 1

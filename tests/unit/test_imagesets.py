@@ -1,0 +1,157 @@
+"""Image sets: folders, tables, arrays; each image read when its turn comes, broken ones named."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from dowse.errors import InputError
+from dowse.imagesets import UNREADABLE, input_size, open_images
+
+
+def picture(path: Path, size: tuple[int, int] = (8, 6), color: tuple[int, int, int] = (255, 0, 51)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, color).save(path)
+
+
+def test_labels_from_the_names_of_subfolders(tmp_path: Path) -> None:
+    for name in ("dog/a.png", "cat/b.png", "cat/deep/c.jpg"):
+        picture(tmp_path / name)
+    (tmp_path / "cat" / "notes.txt").touch()
+    source = open_images(tmp_path)
+    assert [(entry.name, entry.label) for entry in source.entries] == [
+        ("cat/b.png", 0),
+        ("cat/deep/c.jpg", 0),
+        ("dog/a.png", 1),
+    ]
+    for number in ("7", "12"):
+        picture(tmp_path / "numbers" / number / "x.png")
+    assert [entry.label for entry in open_images(tmp_path / "numbers").entries] == [12, 7]
+
+
+def test_labels_from_a_table(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png")
+    (tmp_path / "labels.csv").write_text("file,label,target_label\na.png,3,5\nb.png,,\n")
+    source = open_images(tmp_path)
+    assert [(entry.label, entry.target_label) for entry in source.entries] == [(3, 5), (None, None)]
+    assert [entry.label for entry in open_images(tmp_path, "target").entries] == [None, None]
+    other = tmp_path / "other.csv"
+    other.write_text("file,label\na.png,9\n")
+    assert [entry.label for entry in open_images(tmp_path, str(other)).entries] == [9]
+    other.write_text("file,label\na.png,nine\n")
+    with pytest.raises(InputError, match=r"line 2 .* label 'nine'"):
+        open_images(tmp_path, str(other))
+    other.write_text("name,label\na.png,9\n")
+    with pytest.raises(InputError, match="expected file and label"):
+        open_images(tmp_path, str(other))
+    with pytest.raises(InputError, match="no table of labels"):
+        open_images(tmp_path, "none.csv")
+
+
+def test_without_any_labels_they_are_the_targets_own(tmp_path: Path) -> None:
+    picture(tmp_path / "b.png")
+    picture(tmp_path / "a.png")
+    assert [(entry.name, entry.label) for entry in open_images(tmp_path).entries] == [("a.png", None), ("b.png", None)]
+    assert [entry.name for entry in open_images(tmp_path / "b.png").entries] == ["b.png"]
+
+
+def test_images_are_scaled_and_cropped_to_size_when_read(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", (8, 6))
+    read = open_images(tmp_path).read
+    assert read(0, None).shape == (3, 6, 8)
+    x = read(0, 4)
+    assert x.shape == (3, 4, 4)
+    assert x.dtype == torch.float32
+    assert torch.allclose(x[:, 0, 0], torch.tensor([1.0, 0.0, 0.2]))
+
+
+def test_a_broken_file_is_noticed_only_when_it_is_read(tmp_path: Path) -> None:
+    picture(tmp_path / "good.png")
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "labels.csv").write_text("file,label\nbad.png,1\ngone.png,1\ngood.png,1\n")
+    source = open_images(tmp_path)
+    for broken in (0, 1):
+        with pytest.raises(UNREADABLE):
+            source.read(broken, None)
+    assert source.read(2, None).shape == (3, 6, 8)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_arrays(tmp_path: Path, channels: int) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, 6, 6, channels), dtype=np.uint8)
+    np.savez(tmp_path / "a.npz", images=images, labels=np.array([2, 0, 1]), target_labels=np.array([0, 1, 2]))
+    save_file({"images": torch.from_numpy(images), "labels": torch.tensor([2, 0, 1])}, tmp_path / "a.safetensors")
+    for name in ("a.npz", "a.safetensors"):
+        source = open_images(tmp_path / name)
+        assert [entry.label for entry in source.entries] == [2, 0, 1]
+        expected = torch.from_numpy(images[1]).permute(2, 0, 1).float() / 255
+        assert torch.equal(source.read(1, None), expected)
+        assert source.read(1, 4).shape == (channels, 4, 4)
+    assert [entry.target_label for entry in open_images(tmp_path / "a.npz").entries] == [0, 1, 2]
+
+
+def test_floats_keep_their_bits(tmp_path: Path) -> None:
+    images = torch.rand(2, 3, 6, 8)
+    save_file({"images": images}, tmp_path / "a.safetensors")
+    source = open_images(tmp_path / "a.safetensors")
+    assert torch.equal(source.read(1, None), images[1])
+    assert source.read(1, 5).shape == (3, 5, 5)
+    assert source.entries[0].label is None
+
+
+def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
+    for where in ("one", "two"):
+        picture(tmp_path / where / "cat" / "a.png")
+    one, two = open_images(tmp_path / "one"), open_images(tmp_path / "two")
+    assert one.fingerprint == two.fingerprint
+    assert one.fingerprint != open_images(tmp_path / "one", "target").fingerprint
+    picture(tmp_path / "two" / "cat" / "a.png", (40, 30))
+    assert one.fingerprint != open_images(tmp_path / "two").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda p: None, "there are no images"),
+        (lambda p: p.mkdir(), "holds no image"),
+        (lambda p: p.write_text("x"), "is no image set"),
+    ],
+)
+def test_no_images(tmp_path: Path, make: object, expected: str) -> None:
+    make(tmp_path / "set")  # type: ignore[operator]
+    with pytest.raises(InputError, match=expected):
+        open_images(tmp_path / "set")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        ({"pictures": np.zeros((1, 2, 2, 3), np.uint8)}, "no array named images"),
+        ({"images": np.zeros((1, 2, 2), np.uint8)}, r"expected uint8 \(n, H, W, C\)"),
+        ({"images": np.zeros((1, 2, 2, 3), np.int64)}, r"expected uint8 \(n, H, W, C\)"),
+        ({"images": np.zeros((1, 2, 2, 3), np.uint8), "labels": np.zeros(2, np.int64)}, r"expected integers \(1,\)"),
+        ({"images": np.zeros((1, 2, 2, 3), np.uint8), "labels": np.zeros(1)}, r"expected integers \(1,\)"),
+        ({"images": np.array([{"a": 1}], dtype=object)}, "cannot read"),
+    ],
+)
+def test_arrays_that_are_no_image_set(tmp_path: Path, arrays: dict[str, np.ndarray], expected: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=expected):
+        open_images(tmp_path / "a.npz")
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=np.zeros((1, 2, 2, 3), np.uint8))
+    whole = (tmp_path / "a.npz").read_bytes()
+    for name in ("a.npz", "a.safetensors"):
+        (tmp_path / name).write_bytes(whole[:50])
+        with pytest.raises(InputError, match="cannot read"):
+            open_images(tmp_path / name)
+
+
+def test_the_size_that_a_built_in_target_takes_is_known() -> None:
+    assert input_size("dowse:cifar10_resnet20") == 32
+    assert input_size("torch:package.module:factory") is None

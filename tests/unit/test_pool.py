@@ -1,0 +1,275 @@
+"""The pool of workers, with workers that are threads: every loss is made up for, and nothing is paid twice."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dowse.answers import LoggedAnswer
+from dowse.engines import LocalEngine, WorkerFailedError, make_engine, pool
+from dowse.engines.jobqueue import JobQueue
+from dowse.engines.pool import Pool
+from dowse.engines.processes import ProcessEngine
+from dowse.engines.wire import Given, pack, unpack
+from dowse.errors import InputError
+from dowse.interrupt import Interrupt
+from dowse.messages import Answered, Ended, Job, Restarted, Round, Stopped
+from dowse.progress import Reporter, Snapshot
+from dowse.sketch import sketch
+from dowse.store import StoreError, StoreWriter
+from tests.crews import StopAfter, ThreadCrew, asked_twice, largest_round, rows_written_to, run_with
+from tests.victims import image_file, rows_seen, tables
+
+IMAGES = 7
+
+
+def silent(text: str) -> None:
+    """Hear what a person should know, and say nothing."""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return tables(image_file(tmp_path_factory.mktemp("images"), IMAGES), concurrency=2, budget=60)
+
+
+@pytest.fixture(scope="module")
+def local(said: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[Any, ...]], Path]:
+    """The rows of a run with the local engine, and what the target saw of it."""
+    folder = tmp_path_factory.mktemp("local")
+    with rows_written_to(folder / "seen") as seen:
+        return run_with(LocalEngine(), said, folder / "out"), seen
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Iterator[Path]:
+    with rows_written_to(tmp_path / "seen") as seen:
+        yield seen
+
+
+@pytest.mark.parametrize("workers", [1, 3, 20])
+def test_rows_are_those_of_the_local_engine(said: Any, local: Any, workers: int, tmp_path: Path, counted: Path) -> None:
+    crew = ThreadCrew()
+    with closing(Pool(crew, workers)) as engine:
+        assert run_with(engine, said, tmp_path / "out") == local[0]
+    assert rows_seen(counted) == rows_seen(local[1])
+    assert crew.started <= min(workers, IMAGES), "more workers than images"
+
+
+deaths = st.dictionaries(
+    st.integers(0, 12), st.tuples(st.integers(0, 25), st.sampled_from(["before", "after"])), max_size=12
+)
+
+
+@given(deaths=deaths, workers=st.integers(1, 3))
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_lost_workers_lose_nothing(
+    said: Any, local: Any, deaths: Any, workers: int, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "ATTEMPTS", 100)
+    folder, crew = tmp_path_factory.mktemp("lost"), ThreadCrew(deaths)
+    with rows_written_to(folder / "seen") as seen, closing(Pool(crew, workers, silent)) as engine:
+        assert run_with(engine, said, folder / "out") == local[0]
+    in_vain = asked_twice(seen, local[1])
+    rounds = sum(number < crew.started and moment == "before" for number, (_, moment) in deaths.items())
+    assert in_vain.total() <= rounds * largest_round(seen), "more than the rounds in flight were asked twice"
+
+
+@pytest.mark.parametrize("commits", [1, 4, 9])
+def test_a_wish_to_stop_lets_every_worker_finish_its_round(
+    said: Any, local: Any, commits: int, tmp_path: Path, counted: Path
+) -> None:
+    interrupt = Interrupt()
+    with closing(Pool(ThreadCrew(), 3)) as engine:
+        with pytest.raises(Stopped):
+            run_with(engine, said, tmp_path / "out", interrupt=interrupt, report=StopAfter(commits, interrupt))
+        asked = rows_seen(counted).total()
+        assert 0 < asked < rows_seen(local[1]).total()
+        assert run_with(engine, said, tmp_path / "out") == local[0]
+    assert rows_seen(counted) == rows_seen(local[1]), "a question was asked twice, or never"
+
+
+def test_a_wish_to_stop_is_heard_though_no_worker_speaks(
+    said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "TICK", 0.01)
+    monkeypatch.setattr(pool, "PATIENCE", 0.05)
+    interrupt, told = Interrupt(), []
+
+    class Never(ThreadCrew):
+        def receive(self, workers: Any, timeout: float) -> list[Any]:
+            interrupt.wanted = bool(told)
+            return []
+
+    with closing(Pool(Never(), 2, told.append)) as engine, pytest.raises(Stopped):
+        run_with(engine, said, tmp_path / "out", interrupt=interrupt)
+    assert told == ["no worker is ready after 0.05 s: nothing that a thread could wait for"]
+
+
+def test_a_store_that_fails_ends_the_run_and_not_the_workers(
+    said: Any, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: StoreWriter, *arguments: object) -> None:
+        raise StoreError("the disk is full")
+
+    crew = ThreadCrew()
+    with closing(Pool(crew, 2)) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(StoreWriter, "write", full)
+            with pytest.raises(StoreError, match="disk is full"):
+                run_with(engine, said, tmp_path / "out")
+        assert run_with(engine, said, tmp_path / "out") == local[0]
+        assert crew.started <= 4
+
+
+def test_a_claim_that_fails_ends_the_run(said: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, claims = StoreWriter.claim, iter(range(100))
+
+    def locked(self: StoreWriter, *arguments: Any) -> Any:
+        if next(claims) == 4:
+            raise StoreError("the store is locked")
+        return claim(self, *arguments)
+
+    monkeypatch.setattr(StoreWriter, "claim", locked)
+    with closing(Pool(ThreadCrew(), 2)) as engine, pytest.raises(StoreError, match="locked"):
+        run_with(engine, said, tmp_path / "out")
+
+
+def test_a_worker_that_cannot_load_its_target_ends_the_run_as_the_local_engine_does(said: Any, tmp_path: Path) -> None:
+    wrong = {**said, "target": "torch:tests.no_such_module:net"}
+    messages = []
+    for engine in (LocalEngine(), Pool(ThreadCrew(), 3)):
+        with closing(engine), pytest.raises(InputError, match=r"cannot import 'tests\.no_such_module'") as raised:
+            run_with(engine, wrong, tmp_path / "out")
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_workers_lost_at_their_start_end_the_run_with_the_cause(said: Any, tmp_path: Path) -> None:
+    told: list[str] = []
+    crew = ThreadCrew(dict.fromkeys(range(100), (0, "before")))
+    with closing(Pool(crew, 2, told.append)) as engine:
+        with pytest.raises(WorkerFailedError, match=r"before it had an answer, 3 times in a row.*it was told to die"):
+            run_with(engine, said, tmp_path / "out")
+        assert crew.started <= 2 * pool.ATTEMPTS
+    assert "it was told to die" in told[0]
+
+
+def test_an_image_that_loses_every_worker_ends_the_run_with_the_cause(said: Any, local: Any, tmp_path: Path) -> None:
+    poisoned = {**said, "surrogate": "torch:tests.crews:brittle"}
+    told: list[str] = []
+    with closing(Pool(ThreadCrew(), 2, told.append)) as engine:
+        with pytest.raises(WorkerFailedError, match=r"image.* 3 times in a row.*RuntimeError: this image breaks me"):
+            run_with(engine, poisoned, tmp_path / "out")
+        assert run_with(engine, said, tmp_path / "other") == local[0], "the pool is of use after that"
+    assert len(told) >= pool.ATTEMPTS - 1
+
+
+class Watching(Reporter):
+    def __init__(self) -> None:
+        self.active: list[int] = []
+
+    def progressed(self, snapshot: Snapshot) -> None:
+        self.active.append(snapshot.active)
+
+
+def test_progress_counts_the_images_of_all_workers(said: Any, tmp_path: Path) -> None:
+    watching = Watching()
+    with closing(Pool(ThreadCrew(), 3)) as engine:
+        run_with(engine, said, tmp_path / "out", report=watching)
+    assert 2 < max(watching.active) <= 6
+
+
+def job(task: int, answers: tuple[bytes, ...] = (), sent: int = 0) -> Job:
+    return Job(task, f"image-{task}", torch.zeros(3, 2, 2), None, None, 10, answers, sent, seconds=1.5)
+
+
+def ended(task: int) -> Ended:
+    values: dict[str, Any] = dict.fromkeys(Ended.__dataclass_fields__)
+    return Ended(**values | {"task": task})
+
+
+def test_a_queue_gives_back_images_first_with_what_was_committed() -> None:
+    log = {name: answered(task=0, seconds=seconds) for name, seconds in (("a", 2.0), ("b", 3.0), ("c", 4.0))}
+    queue = JobQueue(iter([job(0, (log["a"],), sent=3), job(1), job(2), job(3)]))
+    assert [queue.take().task for _ in range(3)] == [0, 1, 2]  # type: ignore[union-attr]
+    queue.committed([Answered(0, 1, log["b"]), Round(1, 5, 0.1), Answered(1, 0, log["c"]), ended(2)])
+    queue.committed([Restarted(1, 5, 1.0)])
+    lost = queue.give_back([0, 1, 2])
+    assert [held.job.task for held in lost] == [0, 1]
+    first, second, third = queue.take(), queue.take(), queue.take()
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert (first.task, first.answers, first.sent, first.seconds) == (0, (log["a"], log["b"]), 3, 3.0)
+    assert (second.task, second.answers, second.sent) == (1, (), 5)
+    assert third.task == 3
+    assert queue.take() is None
+
+
+def test_a_queue_counts_losses_since_the_last_answer() -> None:
+    queue = JobQueue(iter([job(0)]))
+    for attempts in (1, 2):
+        assert queue.take() is not None
+        assert queue.give_back([0])[0].attempts == attempts
+    queue.take()
+    queue.committed([Answered(0, 0, answered(0, 1.0))])
+    assert queue.give_back([0])[0].attempts == 1
+
+
+def test_an_answer_logged_again_replaces_all_that_follow() -> None:
+    first, second, third = (answered(0, seconds) for seconds in (1.0, 2.0, 3.0))
+    queue = JobQueue(iter([job(0, (first, second))]))
+    queue.take()
+    queue.committed([Answered(0, 0, third)])
+    assert queue.give_back([0])[0].resumed().answers == (third,)
+
+
+def answered(task: int, seconds: float) -> bytes:
+    asked = sketch(torch.zeros(1, 3, 2, 2))
+    return LoggedAnswer(asked, 1, 0, None, None, True, False, seconds, None, None, None).pack()
+
+
+def test_a_message_carries_the_image_and_not_the_whole_set() -> None:
+    images = torch.rand(1000, 3, 8, 8)
+    packed = pack(Given(replace(job(1), x=images[7])))
+    assert len(packed) < 2 * images[7].numel() * 4
+    x = unpack(packed).job.x
+    assert torch.equal(x, images[7])
+    x += 1  # and belongs to whoever got it
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8, torch.bool])
+def test_tensors_of_any_layout_arrive_as_they_are(dtype: torch.dtype) -> None:
+    x = (torch.rand(4, 5, 6) * 3).to(dtype).permute(2, 0, 1)
+    got = unpack(pack(Given(replace(job(1), x=x)))).job.x
+    assert got.dtype == dtype
+    assert torch.equal(got, x)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"name": "processes", "workers": 0}, "workers counts"),
+        ({"name": "local", "workers": 2}, "engine processes"),
+        ({"name": "processes", "address": "auto"}, "address='auto' is for the engine ray"),
+        ({"name": "local", "gpus_per_worker": 1}, "gpus_per_worker=1 is for the engine ray"),
+        ({"name": "ray", "cpus_per_worker": -1}, "cpus_per_worker must be"),
+        ({"name": "ray", "gpus_per_worker": -1}, "gpus_per_worker must be"),
+        ({"name": "rai"}, "did you mean 'ray'"),
+    ],
+)
+def test_engines_that_cannot_be(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_engine(**keywords)
+
+
+def test_several_workers_mean_processes() -> None:
+    with closing(make_engine()) as one, closing(make_engine(workers=2)) as two:
+        assert isinstance(one, LocalEngine)
+        assert isinstance(two, ProcessEngine)

@@ -1,0 +1,240 @@
+"""The store: what is claimed, committed, kept and forgotten; and what it says when it cannot."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dowse.cell import Cell, Plan
+from dowse.imagesets import Entry
+from dowse.messages import Answered, Ended, Replayed, Restarted, Round, Saved
+from dowse.result import End
+from dowse.store import Row, Store, StoreError, StoreWriter, database, owners
+from dowse.trace import pack
+
+CELL = Cell(target="dowse:a", surrogate=("dowse:s",), image_set="set", method="prgf", options={"q": 5, "pair": (1, 2)})
+PLAN = Plan(cell=CELL, title="ours", budget=100, count=None)
+ENTRIES = [Entry("a.png", 3), Entry("b.png", 1), Entry("c.png", 1)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StoreWriter]:
+    with StoreWriter(tmp_path / "out", ["dowse", "run"]) as made:
+        made.begin(PLAN, "images.npz", ENTRIES)
+        yield made
+
+
+def ended(task: int, end: End = End.ADVERSARIAL, **more: Any) -> Ended:
+    values: dict[str, Any] = {
+        "queries": 17, "sent": 18, "budget": 100, "label": 3, "target_label": None, "predicted": 4, "l2": 0.5,
+        "linf": 0.1, "loss": 1.25, "seconds": 2.0, "cause": None, "verified": 0,
+        "adversarial": torch.full((1, 2, 2), 1 / 3, dtype=torch.float64) if end is End.ADVERSARIAL else None,
+        "trace": pack([{"queries": 1, "loss": 0.5}, {"queries": 3, "alpha": 0.25}]),
+    }  # fmt: skip
+    return Ended(task=task, end=end, **(values | more))
+
+
+def claimed(store: StoreWriter, plan: Plan = PLAN, limit: int = 3) -> int:
+    claim = store.claim(plan, limit)
+    assert claim is not None
+    store.enter(claim.task, f"sum{claim.task}", torch.zeros(1, 2, 2))
+    return claim.task
+
+
+def test_a_row_comes_back_as_it_was_written(store: StoreWriter) -> None:
+    task = claimed(store)
+    store.write(PLAN, [ended(task)])
+    (row,) = store.rows()
+    assert isinstance(row, Row)
+    assert (row.run, row.name, row.position, row.checksum, row.seed) == (CELL.id, "a.png", 0, f"sum{task}", 0)
+    assert (row.end, row.success, row.queries, row.sent, row.l2, row.loss) == (End.ADVERSARIAL, True, 17, 18, 0.5, 1.25)
+    assert (row.saved_adversarial, row.saved_inside, row.saved_queries) == (None, None, 0)
+    image = store.adversarial(row)
+    assert image is not None
+    assert torch.equal(image, torch.full((1, 2, 2), 1 / 3, dtype=torch.float64))
+    assert torch.equal(store.original(row), torch.zeros(1, 2, 2))
+    assert store.trace(task) == {"queries": [1, 3], "loss": [0.5, None], "alpha": [None, 0.25]}
+    assert store.trace(99) == {}
+
+
+def test_runs_and_the_manifest(store: StoreWriter) -> None:
+    (run,) = store.runs()
+    assert (run.id, run.title, run.source, run.budget, run.count) == (CELL.id, "ours", "images.npz", 100, 3)
+    assert run.content == CELL.content()
+    assert run.content["options"] == {"q": 5, "pair": [1, 2]}
+    (session,) = store.sessions()
+    assert session.command == ["dowse", "run"]
+    assert session.alive
+    assert {"dowse", "torch", "numpy", "python", "platform"} <= set(session.versions)
+
+
+def test_numbers_that_are_not_finite_are_kept_as_nothing(store: StoreWriter) -> None:
+    store.write(PLAN, [ended(claimed(store), End.TARGET_FAILED, loss=float("nan"), cause="OSError: gone")])
+    (row,) = store.rows()
+    assert row.loss is None
+    assert row.cause == "OSError: gone"
+
+
+def test_a_picture_that_was_asked_about_again(store: StoreWriter) -> None:
+    levels = torch.arange(12, dtype=torch.uint8).view(3, 2, 2)
+    saved = Saved(levels, adversarial=False, inside=True, distance=0.25, queries=1)
+    store.write(PLAN, [ended(claimed(store), saved=saved)])
+    (row,) = store.rows()
+    assert (row.saved_adversarial, row.saved_inside, row.saved_distance, row.saved_queries) == (False, True, 0.25, 1)
+    assert row.file is not None
+    assert row.file.endswith(".png")
+    image = store.adversarial(row)
+    assert image is not None
+    assert torch.equal((image * 255).round().byte(), levels)
+
+
+def test_every_image_is_claimed_once(store: StoreWriter) -> None:
+    assert [claimed(store) for _ in range(3)] == [1, 2, 3]
+    assert store.claim(PLAN, 3) is None
+
+
+def test_the_limit_leaves_the_rest_alone(store: StoreWriter) -> None:
+    claimed(store, limit=1)
+    assert store.claim(PLAN, 1) is None
+
+
+def test_another_process_gets_the_others_images(store: StoreWriter) -> None:
+    first = claimed(store)
+    with StoreWriter(store.folder) as other:
+        others = [claimed(other) for _ in range(2)]
+        assert other.claim(PLAN, 3) is None
+        assert other.held_by_others(CELL.id) == 1
+        assert store.held_by_others(CELL.id) == 2
+    assert {first, *others} == {1, 2, 3}
+    assert claimed(store) in others  # given back as the other one ended
+
+
+def test_the_images_of_a_dead_process_are_free(store: StoreWriter) -> None:
+    task = claimed(store)
+    with StoreWriter(store.folder) as other:
+        other._database.execute("UPDATE sessions SET process = 'before' WHERE id = ?", (store.session,))
+        assert claimed(other) == task
+        with pytest.raises(StoreError, match="another process has taken over"):
+            store.write(PLAN, [ended(task)])
+        other.write(PLAN, [ended(task, queries=1)])
+    assert [row.queries for row in store.rows()] == [1]
+
+
+def test_a_process_elsewhere_counts_as_alive_while_it_beats() -> None:
+    now = 1000.0
+    assert owners.is_alive("elsewhere", 1, "0", now - owners.LEASE / 2, now)
+    assert not owners.is_alive("elsewhere", 1, "0", now - owners.LEASE * 2, now)
+    here = owners.machine()
+    assert owners.is_alive(here, os.getpid(), owners.process_start(os.getpid()) or "", 0.0, now)
+    assert not owners.is_alive(here, os.getpid(), "another start", now, now)
+    assert not owners.is_alive(here, 2**22 + 1, "1", now, now)
+
+
+def test_the_heartbeat_beats(store: StoreWriter) -> None:
+    store._database.execute("UPDATE sessions SET beat = 0")
+    store._beat()
+    (beat,) = store._database.execute("SELECT beat FROM sessions").fetchone()
+    assert beat > 0
+
+
+def test_answers_are_kept_while_an_image_can_go_on(store: StoreWriter) -> None:
+    going_on, over, failed = (claimed(store) for _ in range(3))
+    for task in (going_on, over, failed):
+        store.write(PLAN, [Answered(task, 0, b"first"), Answered(task, 1, b"second"), Round(1, 2, 0.5)])
+    assert store.logged(CELL.id) == (6, 33)
+    ends = (End.BUDGET, End.ADVERSARIAL, End.TARGET_FAILED)
+    store.write(PLAN, [ended(task, end) for task, end in zip((going_on, over, failed), ends, strict=True)])
+    assert store.logged(CELL.id) == (4, 22)
+    assert store.claim(PLAN, 3) is None  # the failed one is not tried twice by one process
+    larger = replace(PLAN, budget=200)
+    claim = store.claim(larger, 3)
+    assert claim is not None
+    assert (claim.task, claim.answers, claim.checksum) == (going_on, (b"first", b"second"), f"sum{going_on}")
+    assert store.claim(larger, 3) is None
+    with StoreWriter(store.folder) as later:
+        again = later.claim(PLAN, 3)
+        assert again is not None
+        assert again.task == failed
+    assert store.sessions()[0].queries == 6
+
+
+def test_answers_stay_if_asked_to(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path, keep_answers=True) as store:
+        store.begin(PLAN, "", ENTRIES)
+        task = claimed(store)
+        store.write(PLAN, [Answered(task, 0, b"first"), ended(task)])
+        assert store.logged(CELL.id) == (1, 5)
+
+
+def test_a_log_is_rewritten_from_where_it_is_voided(store: StoreWriter) -> None:
+    task = claimed(store)
+    store.write(PLAN, [Answered(task, i, b"old") for i in range(4)])
+    store.write(PLAN, [Answered(task, 1, b"new")])
+    assert store.logged(CELL.id) == (2, 6)
+    store.write(PLAN, [Restarted(task, 40, 0.5)])
+    assert store.logged(CELL.id) == (0, 0)
+    assert store.replays(CELL.id) == {"replayed": 0, "inexact": 0, "largest": 0, "restarts": 1}
+    store.write(PLAN, [Replayed(task, 5, 2, 1e-6), ended(task, End.BUDGET)])
+    assert store.replays(CELL.id) == {"replayed": 5, "inexact": 2, "largest": 1e-6, "restarts": 1}
+    claim = store.claim(replace(PLAN, budget=200), 3)
+    assert claim is not None
+    assert claim.sent == 40
+
+
+def test_an_image_that_cannot_be_read_is_left_out(store: StoreWriter) -> None:
+    claim = store.claim(PLAN, 3)
+    assert claim is not None
+    store.skip(claim.task, "no picture")
+    assert store.skipped(CELL.id) == {"a.png": "no picture"}
+    assert [claimed(store), claimed(store)] == [2, 3]
+    assert store.claim(PLAN, 3) is None
+    assert store.runs()[0].skipped == {"a.png": "no picture"}
+
+
+def test_events_are_committed_together_or_not_at_all(store: StoreWriter) -> None:
+    task = claimed(store)
+    with pytest.raises(StoreError):
+        store.write(PLAN, [Answered(task, 0, b"kept"), Answered(task + 1, 0, b"not mine")])
+    assert store.logged(CELL.id) == (0, 0)
+    store.write(PLAN, [Answered(task, 0, b"kept")])
+    assert store.logged(CELL.id) == (1, 4)
+
+
+def test_a_row_can_be_read_with_a_smaller_budget(store: StoreWriter) -> None:
+    store.write(PLAN, [ended(claimed(store), queries=17), ended(claimed(store), End.BUDGET, queries=98)])
+    fooled, failed = store.rows()
+    assert fooled.within(17) == replace(fooled, budget=17)
+    assert fooled.within(16) == replace(fooled, budget=16, queries=16, end=End.BUDGET)
+    assert failed.within(50) == replace(failed, budget=50, queries=50)
+    assert fooled.within(200) is fooled
+
+
+def test_a_store_can_be_read_while_it_is_written_and_afterwards(store: StoreWriter, tmp_path: Path) -> None:
+    store.write(PLAN, [ended(claimed(store))])
+    with Store(tmp_path / "out") as reader:
+        assert len(list(reader.rows(CELL.id))) == 1
+        assert list(reader.rows("other")) == []
+        store.write(PLAN, [ended(claimed(store))])
+        assert len(list(reader.rows())) == 2
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader._database.execute("DELETE FROM rows")
+    store.close()
+    assert not (tmp_path / "out" / f"{database.FILE}-wal").exists()
+    with Store(tmp_path / "out") as reader:
+        assert len(list(reader.rows())) == 2
+        assert not reader.sessions()[0].alive
+
+
+def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
+    StoreWriter(tmp_path).close()
+    with sqlite3.connect(tmp_path / database.FILE) as raw:
+        raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    for kind in (Store, StoreWriter):
+        with pytest.raises(StoreError, match="format 99"):
+            kind(tmp_path)
