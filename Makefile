@@ -4,12 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 EXTRA  := server or browser or cluster
+SERVER := .venv-server
 
 # A stamp is a file that says "this step is done"; a second make finds it and does nothing.
 MADE   := $(VENV)/.made
 CORE   := $(VENV)/.installed-core
 DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
+SERVED := $(SERVER)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -35,6 +37,12 @@ $(DEMO): $(MADE) constraints.txt requirements-demo.txt
 	$(PIP) --no-deps -r requirements-demo.txt
 	touch $@
 
+# mlserver pins packages of its own, so it lives apart; the tests start it from there.
+$(SERVED): constraints-server.txt
+	test -x $(SERVER)/bin/python || $(PYTHON) -m venv $(SERVER)
+	$(SERVER)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-server.txt torch numpy mlserver
+	touch $@
+
 demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 	$(BIN)/dowse demo
 
@@ -46,7 +54,7 @@ check: $(DEV)  ## formatting, lint, strict types
 test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'
 
-test-extra: $(DEV) $(DEMO)  ## the rest; exit status 5 means that there are none yet
+test-extra: $(DEV) $(DEMO) $(SERVED)  ## the rest; exit status 5 means that there are none yet
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)' || test $$? -eq 5
 
 test-all: test test-extra  ## test, then test-extra
@@ -58,6 +66,6 @@ format: $(DEV)  ## rewrite the files in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean:  ## remove .venv and what the tools leave behind
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove .venv, .venv-server and what the tools leave behind
+	rm -rf $(VENV) $(SERVER) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

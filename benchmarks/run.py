@@ -10,7 +10,7 @@ import torch
 
 from dowse.tuning import ensure_fast_malloc
 
-SUITES = ("overhead", "memory")
+SUITES = ("overhead", "memory", "onnx")
 
 
 def main(names: list[str]) -> int:

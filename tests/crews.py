@@ -143,6 +143,11 @@ class Workshop:
         self.seen.unlink(missing_ok=True)
         self.told.clear()
 
+    @property
+    def complaints(self) -> list[str]:
+        """What was told, without that the machine is slow."""
+        return [text for text in self.told if not text.startswith("no worker is ready")]
+
 
 @contextmanager
 def rows_written_to(path: Path) -> Iterator[Path]:

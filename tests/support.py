@@ -182,13 +182,35 @@ def converse(
                 question = flow.send(prior(x))
             case Query(points, candidate):
                 rows += len(points)
+                reply = answer(question)
                 if candidate:
                     spent.append(rows)
                     rows = 0
                     if len(spent) == candidates:
                         flow.close()
                         return spent, notes
-                question = flow.send(answer(question))
+                question = flow.send(reply)
+
+
+def estimate_of(
+    estimator: Any, x: Tensor, loss: Callable[[Tensor], Tensor], v: Tensor | None = None, seed: int = 0
+) -> tuple[Tensor, int]:
+    """One estimate at x, (*s), from canned losses and a fixed transfer gradient v: ĝ, (*s), and the rows it asked."""
+    flow, rows = estimator.estimate(estimator.init(x), x, float(loss(x.unsqueeze(0))), generator(seed)), 0
+    reply: Any = None
+    while True:
+        try:
+            question = flow.send(reply)
+        except StopIteration as stop:
+            return stop.value[0], rows
+        match question:
+            case Query(points):
+                rows, reply = rows + len(points), canned(loss)(question)
+            case PriorAt():
+                assert v is not None
+                reply = v.clone()
+            case _:
+                reply = None
 
 
 def canned(loss: Callable[[Tensor], Tensor]) -> Callable[[Query], Answer]:

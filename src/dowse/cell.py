@@ -26,6 +26,7 @@ class Cell:
         surrogate_size: The side the surrogates work at; None is their own where it is known, else the images'.
         combine: What several surrogates make together.
         image_set: The image set's fingerprint.
+        weights: Fingerprints of the files that target and surrogates are read from, by spec, where there are such.
         method: The method's name.
         options: All options of the method, defaults included.
         norm: The ball's norm.
@@ -49,6 +50,7 @@ class Cell:
     image_set: str
     method: str
     options: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, str] = field(default_factory=dict)
     norm: Norm = "l2"
     eps: float | None = None
     step: float | None = None
@@ -79,6 +81,7 @@ class Cell:
         content = asdict(replace(self, target=without_password(self.target)))
         content["options"] = {name: _plain(value) for name, value in self.options.items()}
         content["surrogate"] = [without_password(spec) for spec in self.surrogate]
+        content["weights"] = {without_password(spec): digest for spec, digest in self.weights.items()}
         return content
 
 

@@ -4,7 +4,7 @@ import itertools
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
@@ -138,14 +138,24 @@ class Experiment(Words):
             said["save"] = save
         return self.model_copy(update=said)
 
-    def plans(self, image_set: Callable[[str], str]) -> list[Plan]:
-        """The grid: one plan a cell, in the file's order, none twice; image_set gives a target's fingerprint of it."""
+    def plans(
+        self, image_set: Callable[[str], str], weights: Callable[[str], str | None] = lambda spec: None
+    ) -> list[Plan]:
+        """The grid: one plan a cell, in the file's order, none twice.
+
+        Args:
+            image_set: From a target's spec to the fingerprint of the images it is given.
+            weights: From a spec to the fingerprint of the file it is read from, None if there is none.
+        """
         plans: dict[str, Plan] = {}
         for target, defence in itertools.product(self.target, self.defence):
             guarded = target if defence == "none" else f"{defence}+{target}"
             for table in self.method:
                 for plan in self._plans_of(table, guarded, image_set(guarded)):
-                    plans.setdefault(plan.cell.id, plan)
+                    read = {spec: weights(spec) for spec in (guarded, *plan.cell.surrogate)}
+                    known = {spec: digest for spec, digest in read.items() if digest is not None}
+                    cell = replace(plan.cell, weights=known)
+                    plans.setdefault(cell.id, replace(plan, cell=cell))
         return list(plans.values())
 
     def _plans_of(self, table: MethodTable, target: str, image_set: str) -> Iterator[Plan]:

@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from dowse import models
 from dowse.data import read_image
 from dowse.errors import InputError
-from dowse.targets import parse_spec
+from dowse.targets import declared_shape, parse_spec, resolve_target
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # all that Pillow raises
@@ -88,10 +88,17 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
     return source
 
 
+@lru_cache(maxsize=64)
 def input_size(spec: str) -> int | None:
-    """The side of the images that a target or surrogate takes, as far as its spec tells; None if it does not."""
-    parsed = parse_spec(spec)
-    return models.spec(parsed.name).input_size if parsed.kind == "dowse" else None
+    """The side of the square images that a target or surrogate takes; None if it does not say, or takes any.
+
+    A built-in model's name tells it; an ONNX file and a model server are opened and asked what they declare.
+    """
+    kind = parse_spec(spec).kind
+    asked = resolve_target(spec) if kind in ("onnx", "http", "https") else None
+    shape = declared_shape(spec, asked)
+    getattr(asked, "close", lambda: None)()
+    return shape[1] if shape is not None and shape[1] == shape[2] else None
 
 
 def _folder(folder: Path, labels: str) -> ImageSource:

@@ -65,9 +65,9 @@ def check_pixels(x: Any, rank: int) -> None:
         raise InputError(f"images must be {shape}, got shape {tuple(x.shape)}")
     if x.numel() == 0:
         raise InputError(f"there is nothing to attack in images of shape {tuple(x.shape)}")
-    low, high = float(x.min()), float(x.max())
+    low, high = float(x.detach().min()), float(x.detach().max())
     if math.isnan(low) or math.isnan(high):
-        raise InputError("images hold NaN")
+        raise InputError("images hold NaN: look for it where they are loaded or scaled")
     if low < 0 or high > 1:
         raise InputError(
             f"pixels must lie in [0, 1], got [{low:g}, {high:g}]: divide by 255, or move the normalisation "

@@ -125,6 +125,8 @@ class Oracle:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 scores = self._forward(like.new_empty((0, *like.shape)), torch.empty(0, dtype=torch.int64))
+        except InputError:  # the target itself says that it cannot take such images
+            raise
         except Exception:
             return
         if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] > 0:

@@ -78,13 +78,18 @@ class Networks:
             for spec in cell.surrogate
         ] or None
 
+    def close(self) -> None:
+        """Let go of them; those that hold a connection close it."""
+        while self._made:
+            getattr(self._made.popitem()[1], "close", lambda: None)()
+
     def _get(self, make: Callable[[str], Any], spec: str, order: Order) -> Any:
         key = (make.__name__, spec, order.dtype, order.device)
         if key not in self._made:
             made = make(spec)
             self._made[key] = made.to(order.device, order.dtype) if isinstance(made, nn.Module) else made
             while len(self._made) > self.kept:
-                self._made.popitem(last=False)
+                getattr(self._made.popitem(last=False)[1], "close", lambda: None)()
         self._made.move_to_end(key)
         return self._made[key]
 

@@ -59,19 +59,22 @@ def test_rows_are_those_of_the_local_engine(workshop: Workshop, said: Any, local
     workers = {pid for pid, _ in calls_seen(workshop.seen)}
     assert len(workers) == 2
     assert os.getpid() not in workers
-    assert workshop.told == []
+    assert workshop.complaints == []
     assert signal.getsignal(signal.SIGTERM) is sigterm, "Ray took over a signal of the runner's"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
-def test_killed_workers_lose_nothing(workshop: Workshop, said: Any, local: Any, tmp_path: Path) -> None:
+def test_killed_workers_lose_nothing(
+    workshop: Workshop, said: Any, local: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     workshop.clear()
     killing = Killing(workshop.seen, {4, 9})
     assert run_with(workshop.engine, said, tmp_path / "out", report=killing) == local[0]
     assert len(set(killing.killed)) == 2
     assert asked_twice(workshop.seen, local[1]).total() <= 2 * largest_round(workshop.seen)
-    assert len(workshop.told) == 2
-    assert "ActorDiedError" in workshop.told[0]
+    assert len(workshop.complaints) == 2
+    assert "ActorDiedError" in workshop.complaints[0]
+    assert capfd.readouterr().out == "", "standard output is for events"
 
 
 def test_a_target_in_a_worker_can_warn(
@@ -79,7 +82,7 @@ def test_a_target_in_a_worker_can_warn(
 ) -> None:
     workshop.clear()
     run_with(workshop.engine, {**said, "target": "torch:tests.crews:grumbling", "budget": 10}, tmp_path / "out")
-    assert set(workshop.told) == {"a worker warns: UserWarning: mind the weights"}
+    assert set(workshop.complaints) == {"a worker warns: UserWarning: mind the weights"}
     assert "a target's own words" not in capfd.readouterr().out
 
 

@@ -57,7 +57,7 @@ def test_a_node_that_dies_loses_nothing(cluster: Any, counted: Path, tmp_path: P
         assert run_with(engine, said, tmp_path / "out", report=disaster) == local
     assert disaster.node is None, "the node outlived the run"
     assert asked_twice(counted, once).total() <= largest_round(counted)
-    assert told[0].startswith("lost a worker because ")
+    assert any(text.startswith("lost a worker because ") for text in told)
     rest = calls_seen(counted)
     assert rows_seen(counted).total() >= rows_seen(once).total()
     assert len({pid for pid, _ in rest}) == 2, "there was no room for a third worker"

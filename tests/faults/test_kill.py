@@ -96,6 +96,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
     last_call = {pid: rows for pid, rows in calls_seen(broken_rows) if pid in killed}
     in_flight = Counter(row for rows in last_call.values() for row in rows)
     assert twice <= in_flight, "a row was asked about twice that was not in the round in flight"
+    print(  # noqa: T201 shown with -s
+        f"{len(killed)} kills in {rounds} rounds of {sum(rows_seen(whole_rows).values())} rows: "
+        f"{sum(twice.values())} rows asked twice, {sum(in_flight.values())} were in flight; ends {dict(ends)}"
+    )
 
 
 def test_a_larger_budget_goes_on_where_each_image_stopped(tmp_path: Path, server: Victims) -> None:
@@ -110,16 +114,15 @@ def test_a_larger_budget_goes_on_where_each_image_stopped(tmp_path: Path, server
     assert rows_seen(tmp_path / "part.rows") == rows_seen(tmp_path / "whole.rows")
 
 
-def test_two_processes_share_the_work_of_one_store(tmp_path: Path) -> None:
+def test_two_processes_share_the_work_of_one_store(tmp_path: Path, server: Victims) -> None:
     said = tables(image_file(tmp_path, 16))
     rows = {name: tmp_path / f"{name}.rows" for name in ("whole", "shared")}
-    with victims() as one, victims() as other:
-        one.start(said, str(tmp_path / "whole"), str(rows["whole"]), "never", 0)
-        assert one.wait() == 0
-        pids = [
-            server.start(said, str(tmp_path / "shared"), str(rows["shared"]), "never", 0) for server in (one, other)
-        ]
-        assert [server.wait() for server in (one, other)] == [0, 0]
+    server.start(said, str(tmp_path / "whole"), str(rows["whole"]), "never", 0)
+    assert server.wait() == 0
+    with victims() as other:
+        both = (other, server)
+        pids = [one.start(said, str(tmp_path / "shared"), str(rows["shared"]), "never", 0) for one in both]
+        assert [one.wait() for one in both] == [0, 0]
     assert everything(tmp_path / "shared") == everything(tmp_path / "whole")
     assert rows_seen(rows["shared"]) == rows_seen(rows["whole"])
     assert {pid for pid, _ in calls_seen(rows["shared"])} <= set(pids)

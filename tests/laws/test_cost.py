@@ -9,7 +9,7 @@ from dowse.attacks import PGD, Transfer, WhiteBox
 from dowse.estimators import PRGF, RGF, Averaging
 from dowse.flow import Answer
 from dowse.geometry import L2
-from tests.support import SHAPE, D, canned, converse, generator
+from tests.support import SHAPE, D, canned, converse, estimate_of, generator
 
 Q, S, PERIOD = 7, 20, 4
 X = torch.full(SHAPE, 0.5, dtype=torch.float64)
@@ -111,36 +111,25 @@ def test_the_papers_schedule_is_the_default(kind):
 
 @pytest.mark.parametrize("kind", [PRGF, Averaging])
 def test_a_falling_slope_flips_the_prior(kind):
-    flow = kind(q=Q).estimate(kind(q=Q).init(X), X, float(Slope(-1.0, 0.0)(X[None])), generator(0))
-    answer, question = canned(Slope(-1.0, 0.0)), next(flow)
-    with pytest.raises(StopIteration) as stop:
-        while True:
-            question = flow.send(FIRST if not hasattr(question, "points") else answer(question))
-            while hasattr(question, "values"):
-                question = flow.send(None)
-    ĝ, _ = stop.value.value
+    ĝ, rows = estimate_of(kind(q=Q, norm_samples=S), X, Slope(-1.0, 0.0), FIRST)
     assert torch.equal(ĝ, -FIRST)
+    assert rows == 1 + S
+
+
+def test_a_fixed_mu_takes_the_prior_with_its_right_sign():
+    for sign in (1, -1):
+        ĝ, rows = estimate_of(Averaging(q=Q, mu=1.0), X, Slope(0.5, 1.0), sign * FIRST)
+        assert torch.equal(ĝ, FIRST)
+        assert rows == Q + 1
 
 
 @pytest.mark.parametrize("lam", [0.05, 0.5])
 def test_a_fixed_lambda_is_even_in_the_prior(lam):
-    """Why it needs no slope: v and −v give the same estimate in distribution, and on average along ∇f either way."""
-    estimator, f = PRGF(q=4000, lam=lam), float(MIXED(X[None]))
-    means = []
-    for sign in (1, -1):
-        flow, question = estimator.estimate(estimator.init(X), X, f, generator(0)), None
-        answer = canned(MIXED)
-        question = next(flow)
-        try:
-            while True:
-                if hasattr(question, "points"):
-                    question = flow.send(answer(question))
-                else:
-                    question = flow.send(sign * FIRST if hasattr(question, "x") else None)
-        except StopIteration as stop:
-            means.append(stop.value[0])
-    assert all(float(ĝ.flatten()[0]) > 0 for ĝ in means)
-    assert float(torch.cosine_similarity(means[0].flatten(), means[1].flatten(), dim=0)) > 0.9
+    """Why it needs no slope: v and −v lead to the same estimate."""
+    up, down = (estimate_of(PRGF(q=4000, lam=lam), X, MIXED, sign * FIRST)[0].flatten() for sign in (1, -1))
+    assert up[0] > 0
+    assert down[0] > 0
+    assert float(torch.cosine_similarity(up, down, dim=0)) > 0.95
 
 
 def test_a_surrogate_without_a_gradient_costs_nothing_more():

@@ -11,7 +11,7 @@ import torch
 import dowse
 from tests.support import SHAPE, D, Linear, generator, minimal_distance
 
-N, BUDGET, COSINE, MARGIN = 2, 5000, 0.3, 0.25
+N, BUDGET, COSINE, MARGIN = 1, 5000, 0.3, 0.25
 CASES = {  # the methods with the options that make them different attacks
     "rgf": {},
     "rgf-subspace": {"subspace": 2},
@@ -87,7 +87,7 @@ def test_a_tenth_more_than_the_minimal_distance_is_enough(method, options, norm,
 @norms
 @cases
 def test_a_hundredth_less_never_is(method, options, norm, box):
-    result = attack(method, options, norm, box, 0.99, budget=1000, accept="any")
+    result = attack(method, options, norm, box, 0.99, budget=400, accept="any")
     assert not result.success.any(), result.end
 
 
@@ -95,7 +95,7 @@ def test_a_hundredth_less_never_is(method, options, norm, box):
 @cases
 def test_the_same_distance_holds_for_a_class_that_is_wanted(method, options, norm):
     assert attack(method, options, norm, False, 1.1, target_labels=[1] * N).success.all()
-    assert not attack(method, options, norm, False, 0.99, budget=1000, target_labels=[1] * N).success.any()
+    assert not attack(method, options, norm, False, 0.99, budget=400, target_labels=[1] * N).success.any()
 
 
 @pytest.mark.parametrize("loss", ["ce", "margin"])
@@ -109,7 +109,7 @@ def test_either_loss_and_either_kind_of_scores(method, loss, outputs):
     for factor, fooled in ((1.1, True), (0.99, False)):
         result = dowse.attack(
             shown, x[None], [0], method=method, surrogate=surrogate, eps=factor * distance,
-            budget=BUDGET if fooled else 1000, loss=loss, outputs=outputs,
+            budget=BUDGET if fooled else 400, loss=loss, outputs=outputs,
         )  # fmt: skip
         assert bool(result.success[0]) == fooled
 

@@ -27,7 +27,7 @@ def linear(points):
 
 
 def iterates(attack, x=X, ball=None, n=3, loss=linear):
-    """The first n iterates of an attack on a loss, up to the question after the last of them."""
+    """The first n iterates of an attack on a loss."""
     seen = []
 
     def answer(query: Query) -> Answer:
@@ -36,7 +36,7 @@ def iterates(attack, x=X, ball=None, n=3, loss=linear):
         return canned(loss)(query)
 
     converse(attack.flow(x, float(loss(x[None])), ball or L2(0.3), generator(0)), answer, candidates=n + 1)
-    return seen
+    return seen[:n]
 
 
 def talk(flow, loss=linear):
@@ -117,7 +117,7 @@ def test_probes_are_antithetic_and_the_estimate_is_the_central_difference():
         u = (rows[:3] - X) / sigma
         assert torch.allclose(rows[:3] + rows[3:], 2 * X.expand(3, *SHAPE))
         assert torch.allclose(ĝ, torch.einsum("n,nchw->chw", linear(u), u) / 3)
-    assert torch.equal((rows[:3] - X).abs().unique().round(decimals=12), torch.tensor([0.01], dtype=torch.float64))
+    assert torch.allclose((rows[:3] - X).abs(), torch.full_like(X, 0.01))
 
 
 def test_clipped_probes_are_credited_with_what_was_sent():
@@ -244,7 +244,8 @@ def exponentiated(v, g, rate):
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("subspace", [None, 2])
 def test_bandits_update_the_prior_as_the_paper_does(norm, subspace):
-    estimator, rng, twin = Bandits(norm=norm, subspace=subspace), generator(5), generator(5)
+    estimator = Bandits(norm=norm, subspace=subspace, online_rate=0.1 if norm == "l2" else 2.0)
+    rng, twin = generator(5), generator(5)
     δ, η, rate, *_ = estimator.rates
     state = estimator.init(X)
     shape = SHAPE if subspace is None else (3, 2, 2)
@@ -346,7 +347,7 @@ def test_autozoom_leaves_the_ball_and_ends_when_an_adversarial_iterate_is_back_i
     W = torch.zeros(2, D, dtype=torch.float64)
     W[1] = G.flatten() / torch.linalg.vector_norm(G)
     target = Linear(W, torch.tensor([0.0, -float(W[1] @ x.flatten()) - 0.4], dtype=torch.float64))
-    result = dowse.attack(target, x, [0], method="autozoom", eps=0.44, step=0.002, budget=8000, observers=[watch])
+    result = dowse.attack(target, x, [0], method="autozoom", eps=0.44, step=0.006, budget=4000, observers=[watch])
     first = watch.adversarial.index(True)
     assert result.success.all()
     assert watch.distances[first] > 0.44 >= watch.distances[-1]

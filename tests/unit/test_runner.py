@@ -19,7 +19,7 @@ from dowse.interrupt import Interrupt, interruptible
 from dowse.messages import Ended, Stopped
 from dowse.progress import JsonLines, Lines, Reporter, Several, Snapshot, duration
 from dowse.result import End
-from dowse.runner import Finished, run_experiment
+from dowse.runner import Finished, run_experiment, weights_digest
 from dowse.seeds import image_id
 from dowse.store import Store
 from tests.support import Tanh
@@ -280,3 +280,16 @@ def test_snapshots_before_anything_happened() -> None:
 def test_an_unknown_engine_is_named() -> None:
     with pytest.raises(InputError, match="did you mean 'local'"):
         make_engine("lokal")
+
+
+def test_another_file_of_weights_is_another_run(tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    digests = []
+    for content in (b"one", b"other", b"one"):
+        file.write_bytes(content)
+        weights_digest.cache_clear()
+        digests.append(weights_digest(f"jpeg:75+onnx:{file}"))
+    assert digests[0] == digests[2] != digests[1]
+    assert weights_digest("torch:tests.victims:target") is None
+    with pytest.raises(InputError, match="cannot read what"):
+        weights_digest(f"onnx:{tmp_path}/none.onnx")

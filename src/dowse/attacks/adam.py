@@ -19,7 +19,7 @@ class Adam:
     Attributes:
         first: The running mean of gradients, (D,).
         second: The running mean of their squares, (D,).
-        updates: How often each coordinate was updated, (D,).
+        updates: How often each coordinate was updated, (D,) float64: powers of 0.999 want the digits.
     """
 
     first: Tensor
@@ -30,7 +30,7 @@ class Adam:
     def fresh(like: Tensor) -> "Adam":
         """No memory yet, for as many coordinates as `like` has elements."""
         zero = torch.zeros_like(like).flatten()
-        return Adam(zero, zero, zero)
+        return Adam(zero, zero, zero.double())
 
     def step(self, g: Tensor, chosen: Tensor | None = None) -> tuple[Tensor, "Adam"]:
         """The ascent step of rate one for the gradient g, shaped like g, and the new memory.
@@ -42,7 +42,8 @@ class Adam:
         flat, t = g.flatten(), self.updates[chosen] + 1
         first = BETA_1 * self.first[chosen] + (1 - BETA_1) * flat
         second = BETA_2 * self.second[chosen] + (1 - BETA_2) * flat.square()
-        step = (first / (1 - BETA_1**t)) / ((second / (1 - BETA_2**t)).sqrt() + EPSILON)
+        mean, square = first / (1 - BETA_1**t).to(g), second / (1 - BETA_2**t).to(g)
+        step = mean / (square.sqrt() + EPSILON)
         memory = Adam(
             self.first.index_copy(0, chosen, first),
             self.second.index_copy(0, chosen, second),

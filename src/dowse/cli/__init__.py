@@ -5,7 +5,9 @@ from typing import Annotated
 import typer
 
 from dowse.cli.attack import EXTRA, attack
+from dowse.cli.check import check
 from dowse.cli.demo import demo
+from dowse.cli.export import export
 from dowse.cli.methods import methods
 from dowse.cli.rows import rows
 from dowse.cli.run import run
@@ -36,7 +38,9 @@ def main(
 
 
 app.command(context_settings=EXTRA)(attack)
+app.command()(check)
 app.command()(demo)
+app.command()(export)
 app.command()(methods)
 app.command()(rows)
 app.command()(run)

@@ -19,16 +19,16 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
-    from rich.console import Console
     from rich.table import Table
 
+    from dowse.cli.running import wide_console
     from dowse.progress import duration
 
     table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")
     for run in found["runs"]:
         shown = ("run", "title", "target", "surrogate", "norm", "images", "done", "budget", "queries")
         table.add_row(*("–" if run[word] is None else str(run[word]) for word in shown))
-    console = Console()
+    console = wide_console()
     console.print(table)
     console.print(f"{len(found['runs'])} runs, at most {found['queries']} queries", highlight=False)
     for note in found["notes"]:
@@ -47,12 +47,15 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
 
     notes: list[str] = []
     total: int | None
+    source, plans, total = None, experiment.plans(lambda target: ""), experiment.images.count
     try:
         source = open_images(experiment.images.path, experiment.images.labels)
-        plans, total = plans_of(experiment, source), len(source)
+        total = len(source)
+        plans = plans_of(experiment, source)
     except InputError as error:
-        notes.append(f"the images cannot be read, so runs have no ids yet: {error}")
-        source, plans, total = None, experiment.plans(lambda target: ""), experiment.images.count
+        missing = "images" if source is None else "targets"
+        notes.append(f"the {missing} cannot be read, so runs have no ids yet: {error}")
+        source = None
     done = rows_done(out)
     runs = []
     for one in plans:

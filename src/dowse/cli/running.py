@@ -12,6 +12,8 @@ import typer
 from dowse.cli.failing import INTERRUPTED
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dowse.engines import Engine as AnyEngine
     from dowse.experiment import Experiment
     from dowse.progress import Reporter
@@ -67,13 +69,14 @@ def execute(experiment: "Experiment", manner: Manner) -> None:
 
     import torch
 
+    from dowse.cell import without_password
     from dowse.interrupt import interruptible
     from dowse.messages import Stopped
     from dowse.runner import run_experiment
 
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
-    command = ["dowse", *sys.argv[1:]]
+    command = ["dowse", *map(without_password, sys.argv[1:])]
     with closing(reporter(manner)) as report, closing(engine_of(manner, report)) as engine:
         wish = "finishing the round; Ctrl-C again stops at once"
         with interruptible(lambda: report.message(wish)) as interrupt:
@@ -132,9 +135,16 @@ def reporter(manner: Manner) -> "Reporter":
     return Several([told, TensorBoard(manner.out / "tensorboard")])
 
 
+def wide_console() -> "Console":
+    """The terminal; elsewhere, where lines may be as long as they like, a wide one."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 180))
+
+
 def show_table(finished: "Sequence[Finished]") -> None:
     """Print a row a run, and what was left out."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(
@@ -155,7 +165,7 @@ def show_table(finished: "Sequence[Finished]") -> None:
             f"{s.median_queries:g}",
             f"{s.mean_queries_budget:.1f}",
         )
-    console = Console()
+    console = wide_console()
     console.print(table)
     skipped = {name: reason for one in finished for name, reason in one.skipped.items()}
     if skipped:

@@ -62,10 +62,11 @@ def show(found: dict[str, Any]) -> None:
     """Print the state of a store."""
     import shlex
 
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from dowse.cli.running import wide_console
+
+    console = wide_console()
     table = Table("run", "method", "target", "norm", "images", "fooled", "queries", "logged")
     for run in found["runs"]:
         rate = "–" if run["success_rate"] is None else f"{run['success_rate']:.1%}"

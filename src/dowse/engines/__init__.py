@@ -40,8 +40,8 @@ class LocalEngine:
         attack_jobs(order, jobs, deliver, self.networks)
 
     def close(self) -> None:
-        """Forget the networks."""
-        self.networks = Networks()
+        """Let go of the networks."""
+        self.networks.close()
 
 
 ENGINES = ("local", "processes", "ray")

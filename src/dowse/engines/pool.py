@@ -18,7 +18,7 @@ from dowse.worker import Order
 
 ATTEMPTS = 3  # so many workers lost on the same image, or in the same place, with no answer in between, end a run
 TICK = 1.0  # seconds of silence after which the runner is asked whether to go on
-PATIENCE = 30.0  # seconds without any worker after which somebody should know why
+PATIENCE = 60.0  # seconds without any worker after which somebody should know why
 
 Tell = Callable[[str], None]
 

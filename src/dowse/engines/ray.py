@@ -20,6 +20,11 @@ from dowse.errors import InputError, positive
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
 LONGEST_CAUSE = 400  # letters of Ray's own words
+SETTINGS = {  # variables that Ray reads when it is imported
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a worker that reserves no GPU sees none
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else Ray writes about lost workers to standard output, where events may be
+}
 
 
 class RayEngine(Pool):
@@ -145,7 +150,10 @@ class RayCrew:
         there = self._ray.cluster_resources()
         told = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}s" for name in self.needs]
         wanted = " and ".join(f"{amount:g} {name}" for name, amount in self.needs.items())
-        return f"the Ray cluster has {' and '.join(told)} free, spread over its nodes, and a worker reserves {wanted}"
+        return (
+            f"they start slowly, or wait for room: the Ray cluster has {' and '.join(told)} free, and a worker reserves "
+            f"{wanted}"
+        )
 
     def close(self) -> None:
         """End Ray, if it was started here."""
@@ -209,8 +217,8 @@ def _room(node: dict[str, float], needs: dict[str, float]) -> float:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or a worker that reserves no GPU sees none
+    for variable, value in SETTINGS.items():
+        os.environ.setdefault(variable, value)
     try:
         import ray
         import ray.exceptions

@@ -1,4 +1,4 @@
-"""Before a long run: what a few queries tell about a target, each finding with its remedy."""
+"""Before a long run: what a few dozen queries tell about a target, each finding with its remedy."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,15 +25,15 @@ def preflight(
     Args:
         target: From points (n, C, H, W) in [0, 1] to scores (n, K).
         images: A few images, (n, C, H, W) in [0, 1], float32.
-        labels: Their true labels, as far as they are known.
-        outputs: What the target is said to answer with.
+        labels: Their true labels, n of them, as far as they are known.
+        outputs: What the target is said to answer with, "logits" or "probs".
         seconds: About how long its speed is measured.
     """
     asking = Asking(target, images)
-    findings: list[Finding] = [reading.pixels(images)]
+    findings = [reading.pixels(images)]
     if isinstance(target, nn.Module) and target.training:
         findings.append(Finding("mode", Verdict.WRONG, "the network is in training mode", "call target.eval()"))
-    findings.append(asking.first())
+    findings.append(_guarded("answer", asking.answer))
     if asking.scores is None:
         return Preflight(tuple(findings), asking.queries, asking.sent)
     scores = asking.scores
@@ -42,10 +42,23 @@ def preflight(
         reading.outputs(kind, outputs),
         reading.rounding(scores),
         reading.hidden(scores),
-        asking.determinism(),
-        asking.batch_dependence(),
-        asking.sensitivity(Objective("ce", kind)),
+        _guarded("determinism", asking.determinism),
+        _guarded("batch", asking.batch_dependence),
+        _guarded("sensitivity", lambda: asking.sensitivity(Objective("ce", kind))),
         reading.labels(scores, labels),
-        asking.throughput(seconds),
+        _guarded("speed", lambda: asking.throughput(seconds)),
     ]
     return Preflight(tuple(findings), asking.queries, asking.sent, tuple(scores.argmax(1).tolist()))
+
+
+def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
+    """A finding, also where the target fails while it is asked."""
+    try:
+        return look()
+    except Exception as error:
+        return Finding(
+            check,
+            Verdict.WRONG,
+            f"{type(error).__name__}: {error}",
+            "a target takes points (n, C, H, W) in [0, 1] and answers with scores (n, K); check size and server",
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from dowse.losses import Outputs
@@ -11,6 +12,7 @@ MOST_DECIMALS = 6
 
 
 def pixels(images: Tensor) -> Finding:
+    """Whether the images, (n, C, H, W), are what a target is promised: pixels in [0, 1]."""
     low, high = float(images.min()), float(images.max())
     found = f"images {'×'.join(map(str, images.shape[1:]))}, pixels in [{low:.3g}, {high:.3g}]"
     if not (low >= 0 and high <= 1):
@@ -22,27 +24,33 @@ def pixels(images: Tensor) -> Finding:
 
 def kind_of_scores(scores: Tensor) -> Outputs:
     """What scores, (n, K), look like."""
-    sums = bool(((scores.sum(1) - 1).abs() < 0.02).all())
-    return "probs" if sums and bool((scores >= 0).all()) and bool((scores <= 1).all()) else "logits"
+    inside = bool((scores >= 0).all()) and bool((scores.sum(1) <= 1.02).all())
+    return "probs" if inside else "logits"
 
 
 def outputs(kind: Outputs, said: Outputs) -> Finding:
-    found = {"probs": "probabilities: none is negative, each row sums to 1", "logits": "logits: any real numbers"}[kind]
+    """Whether the scores are what they are said to be."""
+    looks = {"probs": "none is negative, no row sums to more than 1", "logits": "not all in [0, 1]"}[kind]
+    found = f"{'probabilities' if kind == 'probs' else 'logits'}: {looks}"
     if kind == said:
         return Finding("outputs", Verdict.GOOD, found)
     return Finding("outputs", Verdict.WRONG, f"{found}, but outputs={said!r}", f"say outputs={kind!r}")
 
 
 def rounding(scores: Tensor) -> Finding:
+    """Whether all scores are rounded to a few decimals."""
+    single = float(torch.finfo(torch.float32).eps) * max(1e-3, float(scores.abs().max()))  # what float32 cannot hold
     for decimals in range(MOST_DECIMALS + 1):
-        if float((scores - scores.round(decimals=decimals)).abs().max()) <= 1e-9:
+        if 10 * single > 10.0**-decimals:
+            break
+        if float((scores - scores.round(decimals=decimals)).abs().max()) <= single:
             return Finding(
                 "rounding",
                 Verdict.NOTE,
                 f"scores are rounded to {decimals} decimals",
                 "σ grows where the rounding hides a slope; a larger sigma= saves those queries",
             )
-    return Finding("rounding", Verdict.GOOD, f"scores are not rounded to {MOST_DECIMALS} decimals or fewer")
+    return Finding("rounding", Verdict.GOOD, "scores have all their decimals")
 
 
 def hidden(scores: Tensor) -> Finding:
@@ -60,6 +68,7 @@ def hidden(scores: Tensor) -> Finding:
 
 
 def labels(scores: Tensor, labels: Sequence[int | None] | None) -> Finding:
+    """Whether the target agrees with the labels given, and if not, whether it merely counts from another number."""
     predicted = scores.argmax(1).tolist()
     pairs = [(p, y) for p, y in zip(predicted, labels or (), strict=False) if y is not None]
     if not pairs:

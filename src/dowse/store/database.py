@@ -24,6 +24,7 @@ CREATE TABLE tasks (             -- one an image of a run
     sent INTEGER DEFAULT 0, restarts INTEGER DEFAULT 0, replayed INTEGER DEFAULT 0, inexact INTEGER DEFAULT 0,
     difference REAL DEFAULT 0, UNIQUE (run, position)
 );
+CREATE INDEX owned ON tasks (owner) WHERE owner IS NOT NULL;
 CREATE TABLE answers (           -- one a question, key = task << 24 | number
     key INTEGER PRIMARY KEY, block BLOB
 );

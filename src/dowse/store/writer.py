@@ -1,14 +1,9 @@
 """A store as the runner sees it: images are claimed, what happens to them is committed, nothing is done twice."""
 
 import json
-import os
-import platform
-import sqlite3
 import time
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from torch import Tensor
@@ -17,9 +12,9 @@ from dowse.cell import Plan
 from dowse.imagesets import Entry
 from dowse.messages import Answered, Ended, Event, Replayed, Restarted, Round
 from dowse.result import End
-from dowse.store import images, owners
-from dowse.store.database import StoreError, connect, explained, transaction
-from dowse.store.reader import Store
+from dowse.store import images
+from dowse.store.database import StoreError, explained, transaction
+from dowse.store.session import StoreSession
 
 NUMBER_BITS = 24
 GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # an image that ended so can go on: its answers stay in the log
@@ -44,8 +39,8 @@ class Claim:
     sent: int
 
 
-class StoreWriter(Store):
-    """The store of a folder, opened to be written by this process, which shows signs of life until it is closed.
+class StoreWriter(StoreSession):
+    """The store of a folder, opened to be written by this process.
 
     Args:
         folder: The folder, made if it is not there.
@@ -54,25 +49,9 @@ class StoreWriter(Store):
     """
 
     def __init__(self, folder: Path | str, command: Sequence[str] = (), *, keep_answers: bool = False) -> None:
-        super().__init__(folder)
+        super().__init__(folder, command)
         self.keep_answers = keep_answers
-        self.session = self._begin_session(command)
-        self._heartbeat = owners.Heartbeat(self._beat)
-
-    def _connect(self) -> sqlite3.Connection:
-        return connect(self.folder, writable=True, check=True)
-
-    def close(self) -> None:
-        """Give back what is claimed, and let go of the database."""
-        self._heartbeat.close()
-        try:
-            with transaction(self._database, self.folder):
-                self._database.execute("UPDATE tasks SET owner = NULL WHERE owner = ?", (self.session,))
-                self._database.execute("UPDATE sessions SET ended = ? WHERE id = ?", (time.time(), self.session))
-        except StoreError:
-            pass  # the claims of a process that is gone count for nothing
-        finally:
-            super().close()
+        self._done_below: dict[tuple[str, int], int] = {}  # by run and budget: no image before is left
 
     def begin(self, plan: Plan, source: str, entries: Sequence[Entry]) -> None:
         """A run is to be run so far; entries are those of its images that are to be attacked."""
@@ -95,27 +74,29 @@ class StoreWriter(Store):
 
     def claim(self, plan: Plan, limit: int) -> Claim | None:
         """Take the next image among the first `limit` that is not done and that no living process has."""
+        query = """
+            SELECT tasks.id, position, image, tasks.sent, owner FROM tasks LEFT JOIN rows ON task = tasks.id
+            WHERE run = ? AND position >= ? AND position < ? AND skipped IS NULL AND (
+                task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
+            ) ORDER BY position"""
+        run, start = plan.cell.id, self._done_below.get((plan.cell.id, plan.budget), 0)
         with transaction(self._database, self.folder):
-            living = self._living_owners(plan.cell.id)
-            query = f"""
-                SELECT tasks.id, position, image, tasks.sent FROM tasks LEFT JOIN rows ON task = tasks.id
-                WHERE run = ? AND position < ? AND skipped IS NULL AND (
-                    task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
-                ) AND (owner IS NULL OR owner NOT IN ({_places(living)}))
-                ORDER BY position LIMIT 1"""
-            values = (plan.cell.id, limit, plan.budget, self.session, *living)
-            found = self._database.execute(query, values).fetchone()
-            if found is None:
-                return None
-            task, position, checksum, sent = found
-            self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, task))
-            blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
-            return Claim(task, position, checksum, tuple(block for (block,) in blocks), sent)
+            living = set(self._living_owners())
+            left = self._database.execute(query, (run, start, limit, plan.budget, self.session))
+            for number, (task, position, checksum, sent, owner) in enumerate(left):
+                if number == 0:
+                    self._done_below[run, plan.budget] = position
+                if owner not in living:
+                    left.close()
+                    self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, task))
+                    blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
+                    return Claim(task, position, checksum, tuple(block for (block,) in blocks), sent)
+        return None
 
     def held_by_others(self, run: str) -> int:
         """How many images of a run other living processes attack now."""
         with explained(self.folder):
-            others = [owner for owner in self._living_owners(run) if owner != self.session]
+            others = [owner for owner in self._living_owners() if owner != self.session]
             query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({_places(others)})"
             (held,) = self._database.execute(query, (run, *others)).fetchone()
         return int(held)
@@ -213,47 +194,6 @@ class StoreWriter(Store):
                 f"another process has taken over images of this run in {self.folder}, because this one showed no sign "
                 "of life; nothing of theirs was overwritten. Start one process a machine again."
             )
-
-    def _living_owners(self, run: str) -> list[int]:
-        """The sessions that have claimed images of a run and are alive, this one included."""
-        query = """SELECT id, machine, pid, process, beat FROM sessions
-            WHERE id IN (SELECT DISTINCT owner FROM tasks WHERE run = ? AND owner IS NOT NULL)"""
-        now = time.time()
-        found = self._database.execute(query, (run,)).fetchall()
-        return [one for one, host, pid, process, beat in found if owners.is_alive(host, pid, process, beat, now)]
-
-    def _begin_session(self, command: Sequence[str]) -> int:
-        pid, now = os.getpid(), time.time()
-        with transaction(self._database, self.folder):
-            cursor = self._database.execute(
-                """INSERT INTO sessions (started, command, versions, machine, pid, process, beat)
-                VALUES (?, ?, ?, ?, ?, ?, ?)""",
-                (
-                    now,
-                    json.dumps(command),
-                    json.dumps(versions()),
-                    owners.machine(),
-                    pid,
-                    owners.process_start(pid),
-                    now,
-                ),
-            )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
-
-    def _beat(self) -> None:
-        """A sign of life, from the heartbeat's thread and through a connection of its own."""
-        try:
-            with closing(connect(self.folder, writable=True)) as database:
-                database.execute("UPDATE sessions SET beat = ? WHERE id = ?", (time.time(), self.session))
-        except (StoreError, sqlite3.Error):
-            pass  # the next transaction of the main thread meets the same trouble and says so
-
-
-def versions() -> dict[str, str]:
-    """What this process runs on."""
-    packages = {name: version(name) for name in ("dowse", "torch", "numpy")}
-    return {**packages, "python": platform.python_version(), "platform": platform.platform()}
 
 
 def _keys(task: int) -> tuple[int, int]:

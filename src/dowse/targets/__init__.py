@@ -1,6 +1,7 @@
 """What is attacked: networks, ONNX files and model servers, each named by a spec string; and masks on their answers."""
 
 from dowse.targets.mask import Mask
+from dowse.targets.shapes import declared_shape, parse_shape
 from dowse.targets.spec import Spec, parse_spec, resolve_surrogate, resolve_target
 
-__all__ = ["Mask", "Spec", "parse_spec", "resolve_surrogate", "resolve_target"]
+__all__ = ["Mask", "Spec", "declared_shape", "parse_shape", "parse_spec", "resolve_surrogate", "resolve_target"]

@@ -2,7 +2,8 @@
 
     [DEFENCE[:ARGUMENT]+]…KIND:NAME[#OPTION=VALUE&OPTION=VALUE]
 
-for example `dowse:imagenet_resnet18`, `jpeg:75+onnx:net.onnx#threads=2`, `http://127.0.0.1:8080/v2/models/net`.
+for example `dowse:imagenet_resnet18`, `jpeg:75+onnx:net.onnx#threads=2`, `http://127.0.0.1:8080/v2/models/net#rate=50`.
+In a URL the options may also stand where they are looked for, after `?`; they are never sent.
 """
 
 import os
@@ -55,7 +56,14 @@ def parse_spec(text: str) -> Spec:
         raise InputError(f"{_harmless(text)!r} is not a target: a spec starts with {known}; {_suggestion(kind)}")
     if not name.strip("/"):
         raise InputError(f"{_harmless(text)!r} names nothing after {kind}:")
-    return Spec(kind, f"{kind}:{name}" if kind.startswith("http") else name, tuple(defences), _options(fragment))
+    options = _options(fragment)
+    if kind.startswith("http"):
+        url, _, query = name.partition("?")  # the protocol has no query part of its own
+        name, options = f"{kind}:{url}", {**_options(query), **options}
+        if _harmless(url) != url:
+            raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
+        HttpOptions.of(options)  # what is no option, a secret perhaps, goes no further
+    return Spec(kind, name, tuple(defences), options)
 
 
 def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) -> Target:
@@ -113,7 +121,7 @@ def _options(fragment: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(fragment, keep_blank_values=True, strict_parsing=True))
     except ValueError:
-        raise InputError(f"the part after # must be OPTION=VALUE&OPTION=VALUE, got {fragment!r}") from None
+        raise InputError(f"options, after # or ?, must be OPTION=VALUE&OPTION=VALUE, got {fragment!r}") from None
 
 
 def _suggestion(word: str) -> str:

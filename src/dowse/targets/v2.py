@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 JSON_BYTES = "Inference-Header-Content-Length"
-DATATYPES = {
+DATATYPES: dict[str, np.dtype[Any]] = {
     "UINT8": np.dtype("<u1"),
     "UINT16": np.dtype("<u2"),
     "UINT32": np.dtype("<u4"),
@@ -80,9 +80,7 @@ def encode_request(array: Array, name: str, datatype: str, *, binary: bool, outp
     tensor["parameters"] = {"binary_data_size": rows.nbytes}
     request["parameters"] = {"binary_data_output": True}
     head = json.dumps(request).encode()
-    return Message(
-        head + rows.tobytes(), {"Content-Type": "application/octet-stream", JSON_BYTES: str(len(head))}
-    )
+    return Message(head + rows.tobytes(), {"Content-Type": "application/octet-stream", JSON_BYTES: str(len(head))})
 
 
 def decode_response(message: Message, output: str | None = None) -> Array:
@@ -133,6 +131,7 @@ def _numbers(tensor: Mapping[str, Any], data: bytes) -> Array:
         raise WireError(f"it answered with a tensor of shape {shape!r}")
     if datatype not in DATATYPES:
         raise WireError(f"it answered with a tensor of {datatype!r}: scores are numbers, one of {', '.join(DATATYPES)}")
+    values: Array
     try:
         if _is_binary(tensor):
             values = np.frombuffer(data, DATATYPES[datatype]).astype(np.float64)

@@ -1,0 +1,117 @@
+"""`dowse check`: the preflight of a target, a table of findings with their remedies."""
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dowse.cli.failing import FAILED, failing_kindly
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dowse.preflight import Preflight
+
+COLOURS = {"good": "green", "note": "yellow", "wrong": "bold red"}
+
+
+def check(
+    target: Annotated[str, typer.Option(help="What to check, for example dowse:imagenet_resnet18 or http://…")],
+    images: Annotated[
+        str | None, typer.Option(help="A folder, an .npz, a .safetensors or an image file; else photographs or noise.")
+    ] = None,
+    labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
+    count: Annotated[int, typer.Option(min=1, help="How many images.")] = 8,
+    shape: Annotated[
+        str | None, typer.Option(help="Of the images, for example 3x32x32; else the target's own.")
+    ] = None,
+    outputs: Annotated[str, typer.Option(help="What the target answers with: logits or probs.")] = "logits",
+    weights: Annotated[Path | None, typer.Option(help="Weights: .safetensors, or a torch file.")] = None,
+    rate: Annotated[float | None, typer.Option(help="The most rows a second, for http targets.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="How long to measure the speed.")] = 2.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+) -> None:
+    """Ask a target a few dozen questions before a long run, and say what is wrong with it and what to do.
+
+    Ends with 1 if something is wrong.
+    """
+    from dowse.tuning import ensure_fast_malloc
+
+    ensure_fast_malloc()
+    with failing_kindly():
+        from typing import cast
+
+        import torch
+
+        from dowse.errors import choose
+        from dowse.losses import Outputs
+        from dowse.preflight import as_record, preflight
+        from dowse.targets import declared_shape, parse_shape, resolve_target
+
+        choose("outputs", outputs, ("logits", "probs"))
+        if threads is not None:
+            torch.set_num_threads(threads)
+        made = resolve_target(target, weights, **({} if rate is None else {"rate": rate}))
+        sizes = parse_shape(shape) if shape is not None else declared_shape(target, made)
+        points, known = _images(images, labels, count, sizes)
+        report = preflight(made, points, known, outputs=cast(Outputs, outputs), seconds=seconds)
+        if json:
+            typer.echo(json_module.dumps(as_record(report), ensure_ascii=False))
+        else:
+            _print(target, report)
+        if not report.ok:
+            raise typer.Exit(FAILED)
+
+
+def _images(
+    path: str | None, labels: str, count: int, sizes: tuple[int, int, int] | None
+) -> "tuple[Tensor, list[int | None]]":
+    """Images to ask about, (n, C, H, W), and their labels: those given, else the demo's photographs, else noise."""
+    import torch
+
+    from dowse.errors import InputError
+    from dowse.imagesets import open_images
+
+    if path is not None:
+        source = open_images(path, labels)
+        n, side = min(count, len(source)), sizes[-1] if sizes is not None else None
+        pixels = [source.read(i, side) for i in range(n)]
+        if len({image.shape for image in pixels}) > 1:
+            raise InputError("the images have several sizes: give --shape, for example --shape 3x224x224")
+        return torch.stack(pixels), [entry.label for entry in source.entries[:n]]
+    if sizes is None:
+        raise InputError("the target does not say which images it takes: give --images or --shape 3x224x224")
+    channels, height, width = sizes
+    if channels == 3 and (photographs := _photographs(count)) is not None:
+        scaled = torch.nn.functional.interpolate(photographs, (height, width), mode="bilinear", antialias=True)
+        return scaled.clamp(0, 1), [None] * len(scaled)
+    return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
+
+
+def _photographs(count: int) -> "Tensor | None":
+    from dowse.data import demo_photographs
+    from dowse.errors import InputError
+
+    try:
+        return demo_photographs(count).images
+    except InputError:
+        return None
+
+
+def _print(target: str, report: "Preflight") -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("check", "", "found", "remedy", title=f"[bold]{escape(target)}[/bold]", title_justify="left")
+    for finding in report.findings:
+        colour = COLOURS[finding.verdict]
+        table.add_row(
+            finding.check, f"[{colour}]{finding.verdict}[/{colour}]", escape(finding.found), escape(finding.remedy)
+        )
+    console = Console()
+    console.print(table)
+    verdict = "nothing is wrong" if report.ok else "something is wrong"
+    console.print(f"{verdict}; it cost {report.queries} queries ({report.sent} rows sent)", highlight=False)

@@ -1,0 +1,93 @@
+"""Seeded runs of every method on a fixed float64 target, in numbers: what the golden file pins.
+
+`python -m tests.golden.traces` writes the file anew. A trace that changed means that results of users change: a
+reason is owed in CHANGELOG.md.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import dowse
+from dowse.drive import Observer, Task
+from dowse.flow import Query
+from dowse.methods import METHODS
+from dowse.oracle import Reply
+from tests.support import Tanh, pictures
+
+FILE = Path(__file__).with_name("traces.json")
+IMAGES, BUDGET = 2, 60
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in METHODS},
+    "rgf subspace": ("rgf", {"subspace": 3}),
+    "prgf lam": ("prgf", {"lam": 0.05}),
+    "prgf subspace": ("prgf", {"subspace": 3}),
+    "prgf exact subspace": ("prgf", {"subspace": 3, "exact_subspace": True}),
+    "prgf gamma": ("prgf", {"subspace": 3, "gamma": 3.5}),
+    "averaging mu": ("averaging", {"mu": 0.5}),
+    "averaging subspace": ("averaging", {"subspace": 3}),
+    "bandits subspace": ("bandits", {"subspace": 3}),
+    "autozoom in the ball": ("autozoom", {"shrink": False}),
+}
+SMALL = {"q": 6, "norm_samples": 4, "coordinates": 5}  # so that a budget of 60 holds several iterations
+
+
+class Tracer(Observer):
+    """The losses of the iterates and the notes of an attack, by image."""
+
+    def __init__(self) -> None:
+        self.losses: dict[int, list[float]] = {}
+        self.notes: dict[int, list[dict[str, float]]] = {}
+
+    def answered(self, task: Task, query: Query, reply: Reply) -> None:
+        if query.candidate and reply.answer is not None:
+            self.losses.setdefault(task.index, []).append(float(reply.answer.loss[0]))
+
+    def noted(self, task: Task, values: dict[str, float]) -> None:
+        self.notes.setdefault(task.index, []).append(values)
+
+
+def trace(title: str, norm: str) -> list[dict[str, Any]]:
+    """One method's first iterates on each image."""
+    name, options = VARIANTS[title]
+    known = METHODS[name].defaults
+    options = {key: value for key, value in SMALL.items() if key in known} | options
+    if name == "autozoom":
+        del options["q"]
+    target = Tanh(seed=5)
+    tracer = Tracer()
+    result = dowse.attack(
+        target,
+        pictures(IMAGES, seed=6),
+        method=name,
+        surrogate=Tanh(seed=7, near=target, apart=3.0),  # so far apart that λ* is not always 1
+        norm=norm,
+        eps=0.35 if norm == "l2" else 0.05,
+        budget=BUDGET,
+        seed=8,
+        ids=[str(i) for i in range(IMAGES)],
+        observers=[tracer],
+        **options,
+    )
+    return [
+        {
+            "end": str(outcome.end),
+            "queries": outcome.queries,
+            "distance": outcome.distance,
+            "losses": tracer.losses.get(i, [])[:6],
+            "notes": tracer.notes.get(i, [])[:3],
+        }
+        for i, outcome in enumerate(result.outcomes)
+    ]
+
+
+def all_traces() -> dict[str, list[dict[str, Any]]]:
+    """Every variant in both norms."""
+    return {f"{title}, {norm}": trace(title, norm) for title in VARIANTS for norm in ("l2", "linf")}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    FILE.write_text(json.dumps(all_traces(), indent=1) + "\n", encoding="utf-8")
