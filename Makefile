@@ -11,6 +11,7 @@ MADE   := $(VENV)/.made
 CORE   := $(VENV)/.installed-core
 DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
+RAY    := $(VENV)/.installed-ray
 SERVED := $(SERVER)/.installed
 
 .DEFAULT_GOAL := help
@@ -37,6 +38,10 @@ $(DEMO): $(MADE) constraints.txt requirements-demo.txt
 	$(PIP) --no-deps -r requirements-demo.txt
 	touch $@
 
+$(RAY): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[ray]'
+	touch $@
+
 # mlserver pins packages of its own, so it lives apart; the tests start it from there.
 $(SERVED): constraints-server.txt
 	test -x $(SERVER)/bin/python || $(PYTHON) -m venv $(SERVER)
@@ -54,12 +59,12 @@ check: $(DEV)  ## formatting, lint, strict types
 test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'
 
-test-extra: $(DEV) $(DEMO) $(SERVED)  ## the rest; exit status 5 means that there are none yet
+test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED)  ## the rest; exit status 5 means that there are none yet
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)' || test $$? -eq 5
 
 test-all: test test-extra  ## test, then test-extra
 
-bench: $(DEV) $(DEMO)  ## the benchmarks
+bench: $(DEV) $(DEMO) $(RAY)  ## the benchmarks
 	$(BIN)/python -m benchmarks.run
 
 format: $(DEV)  ## rewrite the files in the house style

@@ -12,7 +12,7 @@ from tests.support import Counter, Faulty, NotFinite, Quantised, Tanh, generator
 
 TARGET = Tanh(0)
 SURROGATE = Tanh(1, near=TARGET)
-PICTURES = pictures(6)
+PICTURES = (pictures(6) * 255).round() / 255  # 8-bit images, as quantize= wants them
 LABELS = labels_of(TARGET, PICTURES)
 
 PAIRED = {"nes", "spsa", "bandits"}  # their q counts both probes of a pair
@@ -44,12 +44,14 @@ def runs(draw):
         "surrogate": SURROGATE,
         "norm": draw(st.sampled_from(method.norms)),
         "eps": draw(st.sampled_from([0.02, 0.2, 2.0])),
-        "budget": draw(st.integers(1, 70)),
+        "budget": draw(st.integers(3, 70)),
         "loss": draw(st.sampled_from(["ce", "margin"])),
         "accept": draw(st.sampled_from(["iterate", "any"])),
         "concurrency": draw(st.integers(1, 7)),
         "batch_size": draw(st.none() | st.integers(1, 40)),
         "seed": draw(st.integers(0, 3)),
+        "repeats": draw(st.sampled_from([1, 1, 1, 2, 3])),
+        "quantize": draw(st.booleans()),
         **options,
     }
 
@@ -93,7 +95,7 @@ def test_counts_are_exact_when_scores_are_not_finite(run, level, value):
     counter, result = attack(NotFinite(TARGET, lambda x: x[:, 0, 0, 0] > level, value), run)
     check_counts(counter, result, run["budget"])
     at_start = PICTURES[:, 0, 0, 0] > level
-    assert all(result.end[i] is dowse.End.NONFINITE and result.queries[i] == 1 for i in at_start.nonzero())
+    assert all(result.end[i] is dowse.End.NONFINITE and result.queries[i] == run["repeats"] for i in at_start.nonzero())
 
 
 @settings(max_examples=60)

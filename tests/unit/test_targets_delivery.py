@@ -84,7 +84,7 @@ def test_retries_change_nothing_but_what_was_sent():
 
 
 def test_one_lost_part_of_four_ends_only_the_images_in_it():
-    """Eight rows of four images in parts of two, the third of which is lost: its image fails, one row of it was sent."""
+    """Eight rows of four images in parts of two, the third of which is lost: only its image fails."""
     points = torch.cat([X[:4], X[:4]])
     requests = [Request(points[i : i + 2], 0) for i in range(0, 8, 2)]
     target = Postman(2, [1, 1, 0, 1])

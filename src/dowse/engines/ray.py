@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -19,6 +20,7 @@ from dowse.engines.wire import Failed, Spoken, pack
 from dowse.errors import InputError, positive
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
+KNOCK = 10.0  # seconds for a cluster's head to answer at all
 LONGEST_CAUSE = 400  # letters of Ray's own words
 SETTINGS = {  # variables that Ray reads when it is imported
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -150,10 +152,7 @@ class RayCrew:
         there = self._ray.cluster_resources()
         told = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}s" for name in self.needs]
         wanted = " and ".join(f"{amount:g} {name}" for name, amount in self.needs.items())
-        return (
-            f"they start slowly, or wait for room: the Ray cluster has {' and '.join(told)} free, and a worker reserves "
-            f"{wanted}"
-        )
+        return f"they start slowly, or wait for room: Ray has {' and '.join(told)} free, and a worker reserves {wanted}"
 
     def close(self) -> None:
         """End Ray, if it was started here."""
@@ -188,8 +187,9 @@ class RayCrew:
             ray.init(address="local", num_cpus=cpus, object_store_memory=OBJECT_STORE, **quiet)
             return
         try:
+            _knock(self.address)
             ray.init(address=self.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise InputError(
                 f"no Ray cluster answers at {self.address!r}: {error}. Start one with `ray start --head` and give its "
                 "address, or leave the address out to run Ray on this machine"
@@ -214,6 +214,13 @@ class RayCrew:
 def _room(node: dict[str, float], needs: dict[str, float]) -> float:
     """How many workers fit on an empty node."""
     return min(node.get(name, 0.0) / amount for name, amount in needs.items())
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody listens at HOST:PORT or ray://HOST:PORT; Ray itself would try for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=KNOCK).close()
 
 
 def _import_ray() -> Any:

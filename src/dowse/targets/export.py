@@ -99,7 +99,7 @@ def _write(net: nn.Module, path: Path, shape: Sequence[int], *, dynamic: bool) -
             assert program is not None
             program.save(path)
     except Exception as error:
-        raise InputError(f"torch cannot export this module: {str(error).strip() or type(error).__name__}") from error
+        raise InputError(f"torch cannot export this module: {_innermost(error)}") from error
 
 
 def _compare(net: nn.Module, file: OnnxTarget, shape: Sequence[int], rows: int) -> tuple[int, float]:
@@ -115,13 +115,20 @@ def _compare(net: nn.Module, file: OnnxTarget, shape: Sequence[int], rows: int) 
     return expected.shape[1], float((got - expected).abs().max() / expected.abs().max().clamp_min(1))
 
 
+def _innermost(error: BaseException) -> str:
+    """The first line of what went wrong at the bottom; the exporter wraps it in pages of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """Without the exporter's chatter: its errors are raised, its progress and warnings are no news here."""
-    level = logging.root.manager.disable
+    level, nothing = logging.root.manager.disable, io.StringIO()
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -78,7 +78,7 @@ def image_shape(shape: Sequence[int | None] | None, layout: Layout | None) -> tu
     if any(size is None or size < 1 for size in sizes):
         return None
     first, second, third = (int(size) for size in sizes if size is not None)
-    by_size: Layout = "NHWC" if third in (1, 3, 4) and first not in (1, 3, 4) else "NCHW"
+    by_size: Layout = "NHWC" if third <= 4 and third < first else "NCHW"
     return (third, first, second) if (layout or by_size) == "NHWC" else (first, second, third)
 
 

@@ -79,9 +79,10 @@ def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) ->
     chosen = {**parsed.options, **{name: value for name, value in options.items() if value is not None}}
     if weights is not None:
         chosen["weights"] = os.fspath(weights)
+    defences = [(_defence(name), argument) for name, argument in parsed.defences]
     target = _behind_defences(parsed, chosen)
-    for name, argument in reversed(parsed.defences):
-        target = _defence(name)(target, argument)
+    for defend, argument in reversed(defences):
+        target = defend(target, argument)
     return target
 
 

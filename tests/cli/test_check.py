@@ -1,0 +1,109 @@
+"""`dowse check`: the preflight on the command line, its table, its JSON and its exit status."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from dowse.cli import app
+
+WIDE = {"COLUMNS": "240", "TERM": "dumb", "NO_COLOR": "1"}
+NETS = """
+import torch
+from torch import nn
+
+def good():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, 4))
+
+def sure():
+    return nn.Sequential(good(), nn.Softmax(1))
+
+class Closed(nn.Module):
+    def forward(self, x):
+        raise RuntimeError("[red]closed[/red] on Sundays")
+"""
+
+
+@pytest.fixture
+def nets(tmp_path, monkeypatch):
+    name = f"nets_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    return f"torch:{name}"
+
+
+def check(*words):
+    return CliRunner().invoke(app, ["check", "--seconds", "0", *words], env=WIDE)
+
+
+def test_a_sound_target_ends_with_0(nets):
+    result = check("--target", f"{nets}:good", "--shape", "3x4x4")
+    assert result.exit_code == 0, result.output
+    for word in ("pixels", "outputs", "rounding", "determinism", "batch", "sensitivity", "labels", "speed"):
+        assert word in result.output
+    assert "nothing is wrong; it cost" in result.output
+
+
+def test_what_is_wrong_ends_with_1_and_says_what_to_do(nets):
+    result = check("--target", f"{nets}:sure", "--shape", "3x4x4")
+    assert result.exit_code == 1
+    assert "say outputs='probs'" in result.output
+    assert "something is wrong" in result.output
+    assert check("--target", f"{nets}:sure", "--shape", "3x4x4", "--outputs", "probs").exit_code == 0
+
+
+def test_json_is_one_object_and_nothing_else(nets):
+    result = check("--target", f"{nets}:sure", "--shape", "3x4x4", "--json")
+    assert result.exit_code == 1
+    record = json.loads(result.output)
+    assert record["ok"] is False
+    assert {"check": "outputs", "verdict": "wrong"}.items() <= record["findings"][2].items()
+
+
+def test_a_target_that_fails_is_shown_as_it_speaks(nets):
+    result = check("--target", f"{nets}:Closed", "--shape", "3x4x4")
+    assert result.exit_code == 1
+    assert "RuntimeError: [red]closed[/red] on Sundays" in result.output
+
+
+def test_images_and_labels_of_ones_own(nets, tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (6, 4, 4, 3), dtype=np.uint8)
+    np.savez(tmp_path / "set.npz", images=images, labels=np.full(6, 9))
+    result = check("--target", f"{nets}:good", "--images", str(tmp_path / "set.npz"), "--count", "5", "--json")
+    assert result.exit_code == 1
+    record = json.loads(result.output)
+    assert len(record["labels"]) == 5
+    assert any("0 of 5 images" in finding["found"] for finding in record["findings"])
+    np.savez(tmp_path / "right.npz", images=images, labels=np.array(record["labels"] + [0]))
+    assert check("--target", f"{nets}:good", "--images", str(tmp_path / "right.npz"), "--count", "5").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "dowse:cifar10_resnet21"], "no classifier is named"),
+        (["--target", "NETS:good"], "does not say which images it takes"),
+        (["--target", "NETS:good", "--shape", "4x4"], "CxHxW"),
+        (["--target", "NETS:good", "--shape", "3x4x4", "--outputs", "prob"], "did you mean 'probs'"),
+        (["--target", "NETS:good", "--images", "nowhere"], "no images at nowhere"),
+        (["--target", "onnx:nowhere.onnx"], "there is no file"),
+    ],
+)
+def test_bad_input_ends_with_2(nets, words, said):
+    result = check(*(word.replace("NETS", nets) for word in words))
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_built_in_model_on_real_images(shared, monkeypatch):
+    monkeypatch.setenv("DOWSE_SHARED", str(shared))
+    images = str(shared / "data" / "cifar10_test1000.npz")
+    result = check("--target", "dowse:cifar10_resnet20", "--images", images, "--json", "--threads", "1")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.output)
+    assert any("8 of 8 images are classified as labelled" in finding["found"] for finding in record["findings"])
+    assert torch.get_num_threads() == 1

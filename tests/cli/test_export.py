@@ -1,0 +1,72 @@
+"""`dowse export`: a file that answers like its module, and `dowse check` on it."""
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from dowse.cli import app
+from dowse.targets import resolve_target
+
+NETS = """
+import torch
+from torch import nn
+
+def small():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
+
+class Undecided(nn.Module):
+    def forward(self, x):
+        return torch.zeros(len(x), 3) if x.sum() > 0 else torch.ones(len(x), 2)
+"""
+
+
+@pytest.fixture
+def nets(tmp_path, monkeypatch):
+    name = f"nets_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    return f"torch:{name}"
+
+
+def run(*words):
+    return CliRunner().invoke(app, [*words], env={"COLUMNS": "240", "NO_COLOR": "1"})
+
+
+@pytest.mark.slow
+def test_the_file_answers_like_the_module(nets, tmp_path):
+    file = tmp_path / "small.onnx"
+    result = run("export", f"{nets}:small", "--out", str(file), "--shape", "3x4x4")
+    assert result.exit_code == 0, result.output
+    assert "3×4×4 images, 5 classes, any number of rows" in result.output
+    assert f"use it as --target onnx:{file}" in result.output
+    x = torch.rand(7, 3, 4, 4)
+    module, exported = resolve_target(f"{nets}:small"), resolve_target(f"onnx:{file}")
+    for rows in (1, 2, 7):
+        assert torch.allclose(exported(x[:rows]), module(x[:rows]), atol=1e-5)
+    assert run("check", "--target", f"onnx:{file}", "--seconds", "0").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["NETS:small", "--out", "x.onnx"], "does not say which images it takes: give --shape"),
+        (["NETS:small", "--out", "nowhere/x.onnx", "--shape", "3x4x4"], "there is no folder nowhere"),
+        (["NETS:none", "--out", "x.onnx", "--shape", "3x4x4"], "has no 'none'"),
+        (["onnx:x.onnx", "--out", "y.onnx", "--shape", "3x4x4"], "there is no file"),
+    ],
+)
+def test_bad_input_ends_with_2_and_leaves_no_file(nets, tmp_path, words, said):
+    result = run("export", *(word.replace("NETS", nets) for word in words))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not list(tmp_path.glob("**/*.onnx*"))
+
+
+@pytest.mark.slow
+def test_a_module_that_cannot_be_exported_says_why(nets, tmp_path):
+    result = run("export", f"{nets}:Undecided", "--out", "x.onnx", "--shape", "3x4x4")
+    assert result.exit_code == 2
+    assert "torch cannot export this module: GuardOnDataDependent" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.glob("*.onnx*"))
