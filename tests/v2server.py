@@ -80,9 +80,9 @@ class V2Server:
 
     def die(self) -> None:
         """Refuse all further connections, and drop what still comes over those there are."""
-        self.dead = True
         self.http.shutdown()
         self.http.socket.close()
+        self.dead = True  # last: whoever is dropped must find nobody to connect to
 
     def stop(self) -> None:
         self.released.set()

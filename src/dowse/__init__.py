@@ -1,9 +1,9 @@
 """Dowse measures how few queries it takes to fool an image classifier that shows nothing but its scores."""
 
 from dowse.api import Estimate, attack, estimate, stream
-from dowse.drive import Observer, Progress
 from dowse.errors import InputError
 from dowse.inputs import Image
+from dowse.observers import Observer, Progress
 from dowse.priors import Surrogate
 from dowse.result import End, Outcome, Result, Summary
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dowse.drive import Observer, Task
+from dowse.conversation import Task
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
 from dowse.flow import Flow
@@ -17,6 +17,7 @@ from dowse.geometry import Ball, Norm
 from dowse.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.losses import LossName, Outputs
 from dowse.methods import resolve_method
+from dowse.observers import Observer
 from dowse.oracle import Target
 from dowse.priors import SurrogateLike
 from dowse.result import End, Outcome, Result

@@ -11,7 +11,7 @@ from torch import Tensor
 from dowse import models
 from dowse.api import attack
 from dowse.data import ImageSet, demo_photographs, imagenet_names
-from dowse.drive import Progress
+from dowse.observers import Progress
 from dowse.report import Attempt, Row, contact_sheet
 from dowse.result import End, Result
 

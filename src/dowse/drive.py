@@ -1,126 +1,20 @@
 """The scheduler: holds many conversations at once, charges before it asks, and ends who succeeded or cannot pay."""
 
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor
 
+from dowse.conversation import Accept, Conversation, Task
 from dowse.errors import InputError
-from dowse.flow import Answer, Flow, Note, PriorAt, Query, Question, check
-from dowse.geometry import Ball, contains
+from dowse.flow import Note, PriorAt, Query
 from dowse.ledger import Ledger
+from dowse.observers import Diverged, Journal, Observer, Progress
 from dowse.oracle import Oracle, Reply, Request
 from dowse.priors import Prior, gradient_of
 from dowse.result import End, Outcome
-from dowse.seeds import row_seeds, stream
-
-
-class Accept(StrEnum):
-    """Where success is looked for: at iterates, at any row inside the ball, or nowhere."""
-
-    ITERATE = "iterate"
-    ANY = "any"
-    NEVER = "never"
-
-
-class Attack(Protocol):
-    """A whole attack on one image, from the unchanged image on."""
-
-    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Any]:
-        """Converse about the image x, (*s), whose loss f is known and paid for."""
-        ...
-
-
-@dataclass(frozen=True)
-class Task:
-    """One image to attack.
-
-    Attributes:
-        index: Its position among the images given.
-        id: Its name; with the seed and the method it keys the image's random stream.
-        x: The image, (*s) in [0, 1].
-        label: Its true label; None takes the target's own with the first query.
-        wanted: The class wanted of a targeted attack.
-        attack: What to do.
-        ball: Where to stay.
-        budget: The most queries.
-        seed: The run's seed.
-        method: The method's name, part of the key of the random stream.
-        accept: Where success is looked for.
-    """
-
-    index: int
-    id: str
-    x: Tensor
-    label: int | None
-    wanted: int | None
-    attack: Attack
-    ball: Ball
-    budget: int
-    seed: int
-    method: str
-    accept: Accept = Accept.ITERATE
-
-
-class Progress(NamedTuple):
-    """A run so far: images ended, fooled and under way, and queries answered."""
-
-    done: int
-    fooled: int
-    active: int
-    queries: int
-
-
-class Observer:
-    """Sees everything and changes nothing; override what you need."""
-
-    def noted(self, task: Task, values: dict[str, float]) -> None:
-        """An attack left a note."""
-
-    def answered(self, task: Task, query: Query, reply: Reply) -> None:
-        """A question of an attack was answered or failed."""
-
-    def ended(self, outcome: Outcome) -> None:
-        """An image ended."""
-
-    def progressed(self, progress: Progress) -> None:
-        """A round of questions was answered."""
-
-
-class Diverged(Exception):  # noqa: N818 a turn of events, not an error
-    """The answers logged for an image are about other points than its attack asks about now: it must start anew.
-
-    Attributes:
-        sent: Rows that were handed to the target for the answers now void.
-    """
-
-    def __init__(self, sent: int) -> None:
-        super().__init__(f"the logged answers, for which {sent} rows were sent, do not fit")
-        self.sent = sent
-
-
-class Journal(Protocol):
-    """Remembers the answers that were paid for, so that an attack can be gone through again without paying."""
-
-    def recall(self, task: Task, query: Query) -> Reply | None:
-        """What is known of the image's next question, None if it was never asked; raises Diverged if it was another.
-
-        A reply without an answer says that the question failed once: it is counted, and asked again.
-        """
-        ...
-
-    def record(self, task: Task, query: Query, reply: Reply) -> None:
-        """The target answered the question, or failed to."""
-        ...
-
-    def commit(self) -> None:
-        """Make what was recorded last: no answer reaches an attack, and no question the target, before this returns."""
-        ...
+from dowse.seeds import row_seeds
 
 
 def drive(
@@ -148,61 +42,6 @@ def drive(
     return _Driver(oracle, prior, concurrency, observers, journal, repeats, verify).run(iter(tasks))
 
 
-class _Conversation:
-    """One image under attack: its generator, the question it waits on, and the last iterate it showed."""
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self._open()
-
-    def _open(self) -> None:
-        self.flow = _opened(self.task)
-        self.question: Question | None = None
-        self.label = self.task.label
-        self.opening = True
-        self.iterate, self.loss = self.task.x, math.nan
-        self.turns = 0
-
-    @property
-    def goal(self) -> int | None:
-        """The label that the objective is about."""
-        return self.label if self.task.wanted is None else self.task.wanted
-
-    @property
-    def query(self) -> Query:
-        """The question to the target that it waits on."""
-        assert isinstance(self.question, Query)
-        return self.question
-
-    def restart(self) -> None:
-        """Forget all that was said, and open again."""
-        self.flow.close()
-        self._open()
-        self.send(None)
-
-    def remember(self, query: Query, answer: Answer, row: int) -> bool:
-        """Keep a row and its loss if it lies in the ball; whether it does."""
-        inside = bool(contains(self.task.ball, query.points[row : row + 1], self.task.x))
-        if inside:
-            self.iterate, self.loss = query.points[row].clone(), float(answer.loss[row])
-        return inside
-
-    def send(self, value: Any) -> tuple[bool, Any]:
-        """Go on until the next question; (True, what the flow returned) once it has none."""
-        try:
-            self.question = self.flow.send(value)
-        except StopIteration as stop:
-            return True, stop.value
-        return False, None
-
-
-def _opened(task: Task) -> Flow[Any]:
-    """Every conversation opens with the image itself: its loss, whether it is wrong already, its label."""
-    f = yield from check(task.x)
-    rng = stream(task.seed, task.id, task.method)
-    return (yield from task.attack.flow(task.x, f, task.ball, rng))
-
-
 class _Driver:
     def __init__(
         self,
@@ -217,7 +56,7 @@ class _Driver:
         self.oracle, self.prior, self.concurrency, self.observers = oracle, prior, concurrency, observers
         self.journal, self.repeats, self.verify = journal, repeats, verify
         self.ledger = Ledger()
-        self.active: list[_Conversation] = []
+        self.active: list[Conversation] = []
         self.done = self.fooled = self.queries = 0
 
     def run(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
@@ -233,13 +72,13 @@ class _Driver:
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
             self.ledger.open(task.index, task.budget)
-            conversation = _Conversation(task)
+            conversation = Conversation(task)
             self.active.append(conversation)
             yield from self._advance(conversation, None)
 
     def _ask_target(self) -> Iterator[Outcome]:
         """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
-        payers: list[_Conversation] = []
+        payers: list[Conversation] = []
         for conversation in list(self.active):
             if self._can_pay(conversation):
                 payers.append(conversation)
@@ -255,7 +94,7 @@ class _Driver:
             else:
                 yield from self._advance(conversation, reply.answer)
 
-    def _asked(self, payers: Sequence[_Conversation]) -> list[tuple[_Conversation, Reply]]:
+    def _asked(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
         """Ask the target everyone's question; the answers are in the journal before anybody hears one."""
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
         for conversation in payers:
@@ -269,11 +108,11 @@ class _Driver:
             self.journal.commit()
         return list(zip(payers, replies, strict=True))
 
-    def _recalled(self, payers: Sequence[_Conversation]) -> list[tuple[_Conversation, Reply]]:
+    def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
         """The answers among the payers' that were paid for before; an image whose log does not fit starts anew."""
         if self.journal is None:
             return []
-        replies: list[tuple[_Conversation, Reply]] = []
+        replies: list[tuple[Conversation, Reply]] = []
         for conversation in payers:
             task = conversation.task
             try:
@@ -291,18 +130,18 @@ class _Driver:
                 conversation.restart()
         return replies
 
-    def _cost(self, conversation: _Conversation) -> int:
+    def _cost(self, conversation: Conversation) -> int:
         return self.repeats * len(conversation.query.points)
 
-    def _can_pay(self, conversation: _Conversation) -> bool:
+    def _can_pay(self, conversation: Conversation) -> bool:
         return self._cost(conversation) <= self.ledger.remaining(conversation.task.index)
 
-    def _settle(self, conversation: _Conversation, reply: Reply) -> None:
+    def _settle(self, conversation: Conversation, reply: Reply) -> None:
         charged = self._cost(conversation)
         self.queries += reply.answered
         self.ledger.settle(conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent)
 
-    def _request(self, conversation: _Conversation) -> Request:
+    def _request(self, conversation: Conversation) -> Request:
         task, query = conversation.task, conversation.query
         seeds = None
         if self.oracle.takes_row_seeds:
@@ -310,7 +149,7 @@ class _Driver:
             seeds = row_seeds(task.seed, task.id, first, self._cost(conversation))
         return Request(query.points, conversation.goal, seeds, query.gradient, self.repeats)
 
-    def _judge(self, conversation: _Conversation, query: Query, reply: Reply) -> Outcome | None:
+    def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
         """Look for an end in an answer; None if the conversation goes on."""
         task, answer = conversation.task, reply.answer
         if answer is None:
@@ -350,7 +189,7 @@ class _Driver:
                     gradient = torch.zeros_like(gradient)
                 yield from self._advance(conversation, gradient)
 
-    def _advance(self, conversation: _Conversation, value: Any) -> Iterator[Outcome]:
+    def _advance(self, conversation: Conversation, value: Any) -> Iterator[Outcome]:
         """Send an answer, hand on notes, and stop at the next question that needs somebody else."""
         finished, returned = conversation.send(value)
         while not finished and isinstance(conversation.question, Note):
@@ -367,7 +206,7 @@ class _Driver:
                 f"got {question!r}; see docs/extending.md"
             )
 
-    def _verified(self, conversation: _Conversation) -> int:
+    def _verified(self, conversation: Conversation) -> int:
         """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
         task, goal = conversation.task, conversation.goal
         points = conversation.iterate.detach().expand(self.verify, *task.x.shape)
@@ -380,7 +219,7 @@ class _Driver:
         return int((reply.answer.adversarial & reply.answer.scores.isfinite().all(1)).sum())
 
     def _end(
-        self, conversation: _Conversation, end: End, *, cause: Exception | None = None, value: Any = None
+        self, conversation: Conversation, end: End, *, cause: Exception | None = None, value: Any = None
     ) -> Outcome:
         conversation.flow.close()
         self.active.remove(conversation)

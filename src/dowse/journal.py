@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from dowse.answers import LoggedAnswer
-from dowse.drive import Accept, Diverged, Task
+from dowse.conversation import Accept, Task
 from dowse.flow import Query
 from dowse.messages import Answered, Deliver, Event, Job, Replayed, Restarted, Round
+from dowse.observers import Diverged
 from dowse.oracle import Oracle, Reply
 from dowse.sketch import distance, sketch
 

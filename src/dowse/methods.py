@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dowse.attacks import PGD, SPSA, ZOO, AutoZOOM, Transfer, WhiteBox
-from dowse.drive import Attack
+from dowse.conversation import Attack
 from dowse.errors import InputError, nearest
 from dowse.estimators import NES, PRGF, RGF, Averaging, Bandits
 from dowse.geometry import Norm

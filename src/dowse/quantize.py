@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dowse.drive import Attack
+from dowse.conversation import Attack
 from dowse.errors import InputError
 from dowse.flow import Flow, Query
 from dowse.geometry import Ball, Norm, contains

@@ -7,12 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dowse.drive import Accept, Journal, Observer, Progress, Task, drive
+from dowse.conversation import Accept, Task
+from dowse.drive import drive
 from dowse.errors import InputError, choose, count, positive
 from dowse.geometry import Ball, Norm, make_ball
 from dowse.inputs import Image, check_pixels, check_target
 from dowse.losses import LossName, Objective, Outputs
 from dowse.methods import Resolved, find_method, resolve_method
+from dowse.observers import Journal, Observer, Progress
 from dowse.oracle import Oracle, Target
 from dowse.priors import SurrogateLike, as_prior
 from dowse.quantize import GridBall, Quantized, grid_options, snapped

@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dowse.drive import Observer, Task
+from dowse.conversation import Task
 from dowse.flow import Query
+from dowse.observers import Observer
 from dowse.oracle import Reply
 
 Trace = dict[str, list[float | None]]

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from dowse.cell import Cell
-from dowse.drive import Task
+from dowse.conversation import Task
 from dowse.experiment import Save
 from dowse.geometry import L2, Linf, contains
 from dowse.imagesets import input_size

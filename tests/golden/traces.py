@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 import dowse
-from dowse.drive import Observer, Task
+from dowse.conversation import Task
 from dowse.flow import Query
 from dowse.methods import METHODS
+from dowse.observers import Observer
 from dowse.oracle import Reply
 from tests.support import Tanh, pictures
 

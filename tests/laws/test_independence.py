@@ -174,7 +174,7 @@ def test_a_target_that_scribbles_on_its_input_harms_nobody():
         x.fill_(7.0)
         return scores
 
-    run, x = run_of("rgf"), PICTURES.clone()
+    run, x = {**run_of("rgf"), "concurrency": 1}, PICTURES.clone()
     clean, dirty = (dowse.attack(target, x, LABELS, **run) for target in (TARGET, scribbling))
     assert torch.equal(x, PICTURES)
     assert [facts(a) for a in clean.outcomes] == [facts(b) for b in dirty.outcomes]

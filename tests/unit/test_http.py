@@ -316,14 +316,32 @@ def test_the_rate_holds_with_retries_included() -> None:
         now[0] += seconds
 
     with serving(NET, ["ok", "503"], before_answer=lambda: starts.append(now[0])) as server:
-        options = HttpOptions(rate=2, rows=1, connections=1)
+        options = HttpOptions(rate=0.1, rows=3, connections=1)
         target = HttpTarget(server.url, options, clock=lambda: now[0], sleep=sleep)
         for _ in range(4):
             target(X)
         target.close()
-    assert len(starts) == 12
-    assert now[0] >= 12 / 2
-    assert all(later - earlier >= 0.5 - 1e-9 for earlier, later in itertools.pairwise(starts))
+        assert server.rows_seen == 15
+    assert len(starts) == 4
+    waits = [later - earlier for earlier, later in itertools.pairwise(starts)]
+    assert waits == pytest.approx([60, 30, 30]), "three rows take 30 s, and those that were refused once take as long"
+
+
+def test_a_server_that_asks_for_time_is_given_it_by_every_request() -> None:
+    now, starts = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += 0.0 if seconds >= 7 else seconds  # the wait of the refused one itself is skipped
+
+    with serving(NET, ["ok", "429:7"], before_answer=lambda: starts.append(now[0])) as server:
+        waits: list[float] = []
+        target = HttpTarget(
+            server.url, HttpOptions(connections=1), clock=lambda: now[0], sleep=lambda s: (waits.append(s), sleep(s))
+        )
+        target(X)
+        target(X)
+        target.close()
+    assert [wait for wait in waits if wait >= 7] == [7, 7], "once for itself, and once more as everybody's"
 
 
 def test_requests_are_under_way_together() -> None:

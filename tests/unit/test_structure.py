@@ -38,7 +38,9 @@ LAYERS = {
     "attacks": {"flow", "theory", "sampling", "geometry", "estimators"},
     "oracle": {"flow", "losses", "delivery", "ledger"},
     "result": set(),
-    "drive": {"flow", "geometry", "ledger", "losses", "oracle", "priors", "result", "seeds", "quantize"},
+    "conversation": {"flow", "geometry", "seeds"},
+    "observers": {"flow", "conversation", "oracle", "result"},
+    "drive": {"flow", "conversation", "observers", "ledger", "oracle", "priors", "result", "seeds"},
 }
 ABOVE = {"drive", "run", "api", "cli", "runner", "worker", "engines", "store", "models", "targets", "data"}
 
