@@ -10,7 +10,7 @@ import torch
 
 from dowse.tuning import ensure_fast_malloc
 
-SUITES = ("overhead", "memory", "onnx")
+SUITES = ("overhead", "memory", "onnx", "scaling")
 
 
 def main(names: list[str]) -> int:

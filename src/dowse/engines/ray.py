@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from dowse.engines.pool import Lost, Pool, Tell, warn
+from dowse.engines.pool import Lost, Pool, Tell, WorkerFailedError, warn
 from dowse.engines.processes import usable_cores
 from dowse.engines.service import prepare, serve
 from dowse.engines.wire import Failed, Spoken, pack
@@ -184,7 +184,14 @@ class RayCrew:
         if self.address is None:
             workers = self.workers or max(1, int(usable_cores() / self.needs["CPU"]))
             cpus = math.ceil(workers * self.needs["CPU"])
-            ray.init(address="local", num_cpus=cpus, object_store_memory=OBJECT_STORE, **quiet)
+            try:
+                ray.init(address="local", num_cpus=cpus, object_store_memory=OBJECT_STORE, **quiet)
+            except Exception as error:  # Ray has no one class for these
+                ray.shutdown()
+                raise WorkerFailedError(
+                    f"Ray could not be started on this machine: {error}. Its logs, in /tmp/ray/session_latest/logs "
+                    "unless RAY_TMPDIR says otherwise, tell why"
+                ) from error
             return
         try:
             _knock(self.address)
