@@ -117,7 +117,12 @@ def resolve_method(method: str | object, *, norm: Norm, step: float | None, opti
         )
     if isinstance(method, type):
         raise InputError(f"method= takes an object, got the class {method.__name__}: write {method.__name__}()")
-    kind = type(getattr(method, "estimator", method))
+    own = getattr(method, "estimator", method)
+    kind = type(own)
+    if (meant := getattr(own, "norm", norm)) != norm:
+        raise InputError(
+            f"your {kind.__name__} is for {meant}, the run is {norm}: write {kind.__name__}(norm={norm!r})"
+        )
     said = next((known for known in METHODS.values() if known.kind is kind), method)
     return Resolved(
         getattr(said, "name", type(method).__name__),

@@ -132,6 +132,18 @@ def test_a_fixed_lambda_is_even_in_the_prior(lam):
     assert float(torch.cosine_similarity(up, down, dim=0)) > 0.95
 
 
+@pytest.mark.parametrize("kind", [PRGF, Averaging])
+def test_noisy_estimates_of_the_cosine_stay_in_range(kind):
+    """With one probe for each norm, the ratios leave [0, 1] half of the time; α̂ and Â² do not."""
+    estimator = kind(q=Q, norm_samples=1, norm_period=1, subspace=2)
+    _, notes = per_iteration(estimator, PARALLEL, iterations=40)
+    for name in ("alpha", "a_square"):
+        values = [note[name] for note in notes]
+        assert all(0 <= value <= 1 for value in values)
+        assert 1 in values
+        assert min(values) < 1
+
+
 def test_a_surrogate_without_a_gradient_costs_nothing_more():
     flow = PGD(PRGF(q=Q, norm_samples=S, norm_period=PERIOD)).flow(X, float(MIXED(X[None])), BALL, generator(0))
     spent, notes = converse(flow, canned(MIXED), torch.zeros_like, candidates=9)

@@ -90,6 +90,8 @@ def test_the_norm_is_the_runs_and_not_an_option():
         assert attack.estimator == Bandits(norm=norm, subspace=2)
     with pytest.raises(InputError, match="norm"):
         Bandits(norm="l1")
+    with pytest.raises(InputError, match=r"write Bandits\(norm='linf'\)"):
+        resolve_method(PGD(Bandits()), norm="linf", step=None, options={})
 
 
 def test_autozoom_runs_on_the_margin_unless_told_otherwise():
