@@ -292,7 +292,9 @@ def test_timeouts_between_answers_are_retried_and_counted() -> None:
             self.inner.close()
 
     with serving(NET) as server:
-        target = HttpTarget(server.url, HttpOptions(connections=1, rows=1), transport=Lossy(), sleep=lambda _: None)
+        target = HttpTarget(
+            server.url, HttpOptions(connections=1, rows=1, timeout=600), transport=Lossy(), sleep=lambda _: None
+        )
         result = attack(target)
         target.close()
         assert same_outcome(result)

@@ -111,6 +111,26 @@ def test_a_wish_to_stop_is_heard_though_no_worker_speaks(
     assert told == ["no worker is ready after 0.05 s: nothing that a thread could wait for"]
 
 
+def test_a_second_wish_to_stop_ends_workers_at_once_and_loses_no_commit(
+    said: Any, local: Any, tmp_path: Path, counted: Path
+) -> None:
+    class Impatient(ThreadCrew):
+        left = 12
+
+        def receive(self, workers: Any, timeout: float) -> list[Any]:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().receive(workers, timeout)
+
+    crew = Impatient()
+    with closing(Pool(crew, 2)) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            run_with(engine, said, tmp_path / "out")
+        assert run_with(engine, said, tmp_path / "out") == local[0]
+    assert asked_twice(counted, local[1]).total() <= 2 * largest_round(counted)
+
+
 def test_a_store_that_fails_ends_the_run_and_not_the_workers(
     said: Any, local: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

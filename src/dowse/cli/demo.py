@@ -10,7 +10,7 @@ CAPTION = "AVG. Q over successes; median with failures infinite; mean with failu
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/demo"),
-    images: Annotated[int, typer.Option(min=1, max=20, help="Photographs to attack.")] = 12,
+    images: Annotated[int, typer.Option(min=1, max=20, help="Photographs to attack.")] = 8,
     budget: Annotated[int, typer.Option(min=1, help="The most queries an image may cost.")] = 1000,
     norm: Annotated[str, typer.Option(help="l2 or linf.")] = "l2",
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,

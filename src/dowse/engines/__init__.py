@@ -20,7 +20,8 @@ class Engine(Protocol):
         `next(jobs)` claims an image in the store, and `deliver` writes to it: both belong to the runner's process, and
         events delivered together are committed together. An image's Answered events must be delivered, and `deliver`
         have returned, before its next question is asked. A job that did not end can be given to another worker with
-        the blocks delivered since added to its `answers`. Returns when every job has ended.
+        the blocks delivered since added to its `answers`. An empty delivery asks whether to go on. Returns when every
+        job has ended; once `deliver` has raised it takes no more jobs, delivers the rounds in flight, and raises that.
         """
         ...
 

@@ -33,6 +33,8 @@ def serve(exchange: Exchange, warned: list[str]) -> None:
                 attack_jobs(begin.order, line.jobs(begin.job), line.deliver, networks)
     except Exception as error:
         line.fail(error)
+    finally:
+        networks.close()
 
 
 def prepare(*, folder: str, path: Sequence[str], threads: int | None) -> list[str]:

@@ -15,14 +15,15 @@ import torch
 from torch import Tensor
 
 from dowse.delivery import Delivery
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError
 from dowse.targets.form import Array, Form, image_shape
 from dowse.targets.http_client import ModelClient, check_url
+from dowse.targets.http_model import declared_classes, declared_sizes, pick_input, pick_output
 from dowse.targets.options import HttpOptions
 from dowse.targets.rate import RateLimit
 from dowse.targets.retry import Backoff, Failure, TargetError
 from dowse.targets.token import Token
-from dowse.targets.v2 import ModelMetadata, TensorSpec, WireError, decode_response, encode_request
+from dowse.targets.v2 import ModelMetadata, WireError, decode_response, encode_request
 
 if TYPE_CHECKING:
     import httpx
@@ -88,10 +89,10 @@ class HttpTarget:
         self._answers = 0
         self._silent = False
         metadata = self._learn_metadata()
-        self._input = _pick_input(metadata, self.options)
-        self._output = _pick_output(metadata, self.options)
-        self.classes = _classes(metadata, self._output)
-        self.input_shape = image_shape(_sizes(self._input.shape), self.options.layout)
+        self._input = pick_input(metadata, self.options)
+        self._output = pick_output(metadata, self.options)
+        self.classes = declared_classes(metadata, self._output)
+        self.input_shape = image_shape(declared_sizes(self._input.shape), self.options.layout)
         self.rows_per_call = self._rows_per_request(self.input_shape) * self.options.connections
 
     def __repr__(self) -> str:
@@ -210,7 +211,7 @@ class HttpTarget:
     def _form(self, points: Tensor) -> Form:
         if points.ndim != 4:
             raise InputError(f"{self.url} takes images (n, C, H, W), got {tuple(points.shape)}")
-        return Form.of(_sizes(self._input.shape), self._input.datatype, tuple(points.shape[1:]), self.options)
+        return Form.of(declared_sizes(self._input.shape), self._input.datatype, tuple(points.shape[1:]), self.options)
 
     def _rows_per_request(self, image: tuple[int, ...] | None) -> int:
         """The most rows of one request about images of a shape, (C, H, W), None if that is not known yet."""
@@ -256,40 +257,6 @@ def _may_be_the_encoding(failure: Failure) -> bool:
     """Whether a refusal can mean that the server takes no binary tensors: it could not read or parse the request."""
     status = failure.status or 0
     return (400 <= status < 500 and status not in NOT_THE_ENCODING) or status in (500, 501)
-
-
-def _pick_input(metadata: ModelMetadata, options: HttpOptions) -> TensorSpec:
-    """The input tensor, as the options and else the metadata describe it."""
-    by_name = {tensor.name: tensor for tensor in metadata.inputs}
-    name = options.input
-    if name is None and len(by_name) != 1:
-        has = f"has the inputs {', '.join(by_name)}" if by_name else "does not say what its input is called"
-        raise InputError(f"the model {has}: say which one with input=NAME")
-    if name is not None and by_name and name not in by_name:
-        raise InputError(f"the model has no input {name!r}: {nearest(name, by_name)}")
-    said = by_name.get(name or "", TensorSpec(name or "", "FP32", ())) if name else next(iter(by_name.values()))
-    return said._replace(datatype=options.datatype or said.datatype)
-
-
-def _pick_output(metadata: ModelMetadata, options: HttpOptions) -> str | None:
-    """The output tensor's name; None takes the only one that comes."""
-    names = [tensor.name for tensor in metadata.outputs]
-    if options.output is not None and names and options.output not in names:
-        raise InputError(f"the model has no output {options.output!r}: {nearest(options.output, names)}")
-    return options.output or (names[0] if len(names) > 1 else None)
-
-
-def _classes(metadata: ModelMetadata, output: str | None) -> int | None:
-    """K where the metadata fix it."""
-    shapes = [tensor.shape for tensor in metadata.outputs if output in (None, tensor.name)]
-    if len(shapes) != 1 or len(shapes[0]) not in (1, 2) or shapes[0][-1] < 1:
-        return None
-    return shapes[0][-1]
-
-
-def _sizes(shape: tuple[int, ...]) -> list[int | None] | None:
-    """A declared shape with None where a size is free; None where nothing is declared."""
-    return [size if size >= 1 else None for size in shape] or None
 
 
 def _close(client: ModelClient, threads: ThreadPoolExecutor) -> None:
