@@ -158,6 +158,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=30, help="how many correctly classified images")
     wanted = parser.parse_args().images
+    for module in ("torchattacks", "art.attacks.evasion", "art.estimators.classification"):
+        importlib.import_module(module)  # before any work is done for nothing
     torch.set_num_threads(1)
     torch.manual_seed(0)  # torchattacks draws from the global stream
     net = models.load("cifar10_resnet20", channels_last=False)

@@ -53,6 +53,7 @@ class V2Server:
     seen: list[Seen] = field(default_factory=list)
     other_requests: list[str] = field(default_factory=list)
     dead: bool = False
+    stopping: bool = False
 
     @property
     def url(self) -> str:
@@ -89,6 +90,7 @@ class V2Server:
         self.http.shutdown()
         self.thread.join()
         with self.lock:
+            self.stopping = True
             for connection in self.connections:
                 _hang_up(connection)
         self.http.server_close()  # waits for the threads of all requests
@@ -135,6 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         with self.owner.lock:
             self.owner.connections.add(self.connection)
+            if self.owner.stopping:
+                _hang_up(self.connection)
 
     def handle(self) -> None:
         try:
