@@ -13,10 +13,11 @@ DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
 RAY    := $(VENV)/.installed-ray
 SERVED := $(SERVER)/.installed
+DRIVER := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check test test-extra test-all bench format clean
+.PHONY: chromium help demo check test test-extra test-all bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -42,6 +43,15 @@ $(RAY): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[ray]'
 	touch $@
 
+$(DRIVER): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[browser]'
+	touch $@
+
+# The browser is the system's; Debian's packages where it has none.
+chromium:
+	{ command -v chromium && command -v chromedriver; } >/dev/null || \
+	{ apt-get update --quiet && apt-get install --quiet --yes --no-install-recommends chromium chromium-driver; }
+
 # mlserver pins packages of its own, so it lives apart; the tests start it from there.
 $(SERVED): constraints-server.txt
 	test -x $(SERVER)/bin/python || $(PYTHON) -m venv $(SERVER)
@@ -59,7 +69,7 @@ check: $(DEV)  ## formatting, lint, strict types
 test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'
 
-test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED)  ## the rest; exit status 5 means that there are none yet
+test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) chromium  ## the rest; exit status 5 means that there are none yet
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)' || test $$? -eq 5
 
 test-all: test test-extra  ## test, then test-extra

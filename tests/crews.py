@@ -30,7 +30,10 @@ from tests.support import pictures
 from tests.victims import PROJECT, ROWS, SURROGATE, calls_seen, die, rows_seen, surrogate, target
 
 GATE = "DOWSE_TEST_GATE"  # the variable that names the folder where gated targets wait
-TOLD_BY_A_ROW = ("position", "checksum", "end", "queries", "sent", "label", "predicted", "l2", "linf", "loss")
+TOLD_BY_A_ROW = (
+    "position", "checksum", "end", "queries", "sent", "label", "predicted", "confidence", "confidence_before", "l2",
+    "linf", "loss",
+)  # fmt: skip
 
 
 class ThreadWorker:

@@ -6,12 +6,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
+
+from dowse.targets.http import HttpTarget
 
 DTYPES = {"FP32": "<f4", "FP64": "<f8", "FP16": "<f2", "UINT8": "<u1"}
 HEADER = "Inference-Header-Content-Length"
@@ -108,6 +112,21 @@ class V2Server:
         points = torch.from_numpy(array.astype(np.float64) / self.scale)
         with torch.no_grad():
             return self.net(points.permute(0, 3, 1, 2) if self.layout == "NHWC" else points).numpy()
+
+
+class Clock:
+    """A clock that moves only when somebody sleeps; all targets made by specs live by it once it is installed."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> "Clock":
+        made = partial(HttpTarget, clock=lambda: self.now, sleep=self.sleep)
+        monkeypatch.setattr("dowse.targets.http.HttpTarget", made)
+        return self
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from dowse.flow import Answer, Query
 from dowse.oracle import Reply
 from dowse.sketch import DIGEST_BYTES, PROJECTIONS, Sketch, sketch
 
-FORMAT = 1
+FORMAT = 2
 _ANSWERED, _FINITE, _WHITE_BOX = 1, 2, 4
-_HEADER = struct.Struct(f"<BBIIIIiif{DIGEST_BYTES}s{PROJECTIONS}d")
+_HEADER = struct.Struct(f"<BBIIIIiidf{DIGEST_BYTES}s{PROJECTIONS}d")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class LoggedAnswer:
         sent: Rows handed to the target.
         answered: Rows that came back.
         label: The label the objective was about.
-        predicted: The target's own label of the first row.
+        predicted: The target's own label of the first adversarial row, or else of the first row.
+        confidence: The probability that the target gives this label.
         finite: Whether all scores were.
         white_box: Whether a gradient was part of the answer; it is not kept, so such an answer cannot be heard again.
         seconds: How long the image had been under attack when the answer came.
@@ -39,6 +40,7 @@ class LoggedAnswer:
     answered: int
     label: int | None
     predicted: int | None
+    confidence: float | None
     finite: bool
     white_box: bool
     seconds: float
@@ -56,6 +58,7 @@ class LoggedAnswer:
             answered=reply.answered,
             label=reply.label,
             predicted=reply.predicted,
+            confidence=reply.confidence,
             finite=reply.finite,
             white_box=query.gradient,
             seconds=seconds,
@@ -69,7 +72,7 @@ class LoggedAnswer:
         answer = None
         if self.loss is not None and self.adversarial is not None and self.scores is not None:
             answer = Answer(self.loss, self.adversarial, self.scores)
-        return Reply(answer, self.label, self.sent, self.answered, None, self.predicted, self.finite)
+        return Reply(answer, self.label, self.sent, self.answered, None, self.predicted, self.confidence, self.finite)
 
     def pack(self) -> bytes:
         """As bytes: a header, then 8 bytes a row for its loss, one bit for its verdict, and the scores if kept."""
@@ -84,6 +87,7 @@ class LoggedAnswer:
             classes,
             -1 if self.label is None else self.label,
             -1 if self.predicted is None else self.predicted,
+            -1.0 if self.confidence is None else self.confidence,
             self.seconds,
             self.asked.digest,
             *self.asked.projections,
@@ -100,9 +104,8 @@ class LoggedAnswer:
         """What `pack` packed; a ValueError if the bytes cannot be that."""
         if len(block) < _HEADER.size or block[0] != FORMAT:
             raise ValueError(f"a logged answer of {len(block)} bytes that starts with {block[:1]!r} cannot be read")
-        _, flags, rows, sent, answered, classes, label, predicted, seconds, digest, *projections = _HEADER.unpack_from(
-            block
-        )
+        header = _HEADER.unpack_from(block)
+        _, flags, rows, sent, answered, classes, label, predicted, confidence, seconds, digest, *projections = header
         has_answer = bool(flags & _ANSWERED)
         bits = -(-rows // 8)
         body = memoryview(block)[_HEADER.size :]
@@ -120,6 +123,7 @@ class LoggedAnswer:
             answered=answered,
             label=None if label < 0 else label,
             predicted=None if predicted < 0 else predicted,
+            confidence=None if confidence < 0 else confidence,
             finite=bool(flags & _FINITE),
             white_box=bool(flags & _WHITE_BOX),
             seconds=seconds,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from dowse.geometry import Norm
 from dowse.losses import LossName, Outputs
+from dowse.targets import without_pace
 
 Dtype = Literal["float32", "float64"]
 
@@ -16,7 +17,8 @@ Dtype = Literal["float32", "float64"]
 class Cell:
     """What a run is about, as plain data. Two experiments that share a cell share its rows.
 
-    The budget and the number of images are no part of it: more of either goes on from where the run stopped.
+    The budget and the number of images are no part of it: more of either goes on from where the run stopped. Nor is the
+    pace at which a server is asked, such as its rate.
 
     Attributes:
         target: The target's spec, its defences in front.
@@ -77,8 +79,8 @@ class Cell:
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def content(self) -> dict[str, Any]:
-        """All fields as JSON can say them, passwords in URLs left out."""
-        content = asdict(replace(self, target=without_password(self.target)))
+        """All fields as JSON can say them, passwords in URLs left out, and the pace of a server."""
+        content = asdict(replace(self, target=without_pace(without_password(self.target))))
         content["options"] = {name: _plain(value) for name, value in self.options.items()}
         content["surrogate"] = [without_password(spec) for spec in self.surrogate]
         content["weights"] = {without_password(spec): digest for spec, digest in self.weights.items()}

@@ -36,8 +36,8 @@ class UnreadableImageWarning(UserWarning):
     """An image of a set could not be read and was left out; the message names the file and the reason."""
 
 
-def demo_photographs(limit: int | None = None) -> ImageSet:
-    """Twenty ImageNet photographs (n, 3, 224, 224) with labels in 0 … 999, out of the installed foolbox.
+def demo_files() -> list[tuple[Path, int]]:
+    """Twenty ImageNet photographs of side 224 with their labels in 0 … 999, out of the installed foolbox.
 
     Only the data files of that distribution are read; it need not be importable.
     """
@@ -47,8 +47,12 @@ def demo_photographs(limit: int | None = None) -> ImageSet:
             "no demo photographs: the distribution foolbox, whose data files they are, is not installed; "
             f"run '{install_command(PHOTOGRAPHS)}'"
         )
-    labelled = [(path, int(path.stem.rpartition("_")[2])) for path in paths]
-    return _read_images(labelled, limit, size=224)
+    return [(path, int(path.stem.rpartition("_")[2])) for path in paths]
+
+
+def demo_photographs(limit: int | None = None) -> ImageSet:
+    """The demo's photographs (n, 3, 224, 224)."""
+    return _read_images(demo_files(), limit, size=224)
 
 
 def load_folder(

@@ -1,86 +1,72 @@
 """The demo: a real classifier, a real surrogate of another family, real photographs, three methods side by side."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import csv
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
-
-from dowse import models
-from dowse.api import attack
-from dowse.data import ImageSet, demo_photographs, imagenet_names
-from dowse.observers import Progress
+from dowse.cellrun import Finished
+from dowse.data import demo_files, imagenet_names
+from dowse.errors import InputError
+from dowse.experiment import Experiment, make_experiment
 from dowse.report import Attempt, Row, contact_sheet
-from dowse.result import End, Result
+from dowse.result import End
+from dowse.store import Store
+from dowse.store.row import Row as StoredRow
 
 TARGET, SURROGATE = "imagenet_mobilenetv2", "imagenet_efficientnet_lite0"
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "RGF": ("rgf", {}),
-    "P-RGF": ("prgf", {}),
-    "P-RGF + data prior": ("prgf", {"subspace": 50}),
-}
+METHODS = (
+    {"name": "rgf", "title": "RGF"},
+    {"name": "prgf", "title": "P-RGF"},
+    {"name": "prgf", "title": "P-RGF + data prior", "subspace": 50},
+)
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What the demo attacked and what came of it, by the method's title."""
-
-    images: ImageSet
-    results: dict[str, Result]
-    predictions: dict[str, Tensor]
-
-
-def run_demo(
-    *,
-    images: int,
-    budget: int,
-    norm: str,
-    seed: int,
-    on_progress: Callable[[str, Progress], None] = lambda title, progress: None,
-) -> Demo:
-    """Attack the demo's photographs with each of the demo's methods; on_progress hears the method's title too."""
-    target, surrogate = models.load(TARGET), models.load(SURROGATE)
-    photographs = demo_photographs(limit=images)
-    results, predictions = {}, {}
-    for title, (method, options) in METHODS.items():
-        results[title] = attack(
-            target,
-            photographs.images,
-            photographs.labels,
-            method=method,
-            surrogate=surrogate,
-            norm=norm,  # type: ignore[arg-type]
-            budget=budget,
-            seed=seed,
-            on_progress=lambda progress, title=title: on_progress(title, progress),  # type: ignore[misc]
-            **options,
-        )
-        with torch.no_grad():
-            predictions[title] = target(results[title].adversarial).argmax(1)
-    return Demo(photographs, results, predictions)
+def demo_experiment(out: Path, *, images: int, budget: int, norm: str, seed: int) -> Experiment:
+    """The demo as an experiment on photographs that are copied, with a table of their labels, into the folder `out`."""
+    folder = out / "photographs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow(("file", "label"))
+            for path, label in demo_files()[:images]:
+                shutil.copyfile(path, folder / path.name)
+                table.writerow((path.name, label))
+    except OSError as error:
+        raise InputError(f"cannot write to {out}: {error}; give another folder with --out") from error
+    said = {
+        "name": "demo", "target": f"dowse:{TARGET}", "surrogate": f"dowse:{SURROGATE}", "images": str(folder),
+        "norm": norm, "budget": budget, "seed": seed, "method": list(METHODS),
+    }  # fmt: skip
+    return make_experiment(said, source="the demo")
 
 
-def draw_demo(demo: Demo, path: Path, *, rows: int, title: str, subtitle: str) -> Path:
-    """One picture of the first `rows` attacked images under every method."""
-    names = imagenet_names()
-    first = next(iter(demo.results.values()))
-    attacked = [i for i, end in enumerate(first.end) if end is not End.ALREADY_WRONG][:rows]
-    sheet = [
-        Row(
-            demo.images.images[i],
-            names[demo.images.labels[i]],
-            {
-                title: Attempt(
-                    adversarial=result.adversarial[i],
-                    prediction=names[demo.predictions[title][i]],
-                    queries=int(result.queries[i]),
-                    fooled=bool(result.success[i]),
-                )
-                for title, result in demo.results.items()
-            },
-        )
-        for i in attacked
-    ]
-    return contact_sheet(sheet, path, title=title, subtitle=subtitle)
+def draw_demo(out: Path, finished: Sequence[Finished], *, rows: int, title: str, subtitle: str) -> Path:
+    """One picture, out/demo.png, of the first `rows` attacked images under every method, from the store in `out`."""
+    first = [row for row in finished[0].rows if row.end is not End.ALREADY_WRONG][:rows]
+    by_title = {run.plan.title: {row.position: row for row in run.rows} for run in finished}
+    with Store(out) as store:
+        sheet = [
+            Row(
+                store.original(one),
+                _name(one.label),
+                {title: _attempt(store, found[one.position]) for title, found in by_title.items()},
+            )
+            for one in first
+        ]
+    return contact_sheet(sheet, out / "demo.png", title=title, subtitle=subtitle)
+
+
+def _attempt(store: Store, row: StoredRow) -> Attempt:
+    found = store.adversarial(row)
+    return Attempt(
+        adversarial=store.original(row) if found is None else found,
+        prediction=_name(row.predicted),
+        queries=row.queries,
+        fooled=row.success,
+    )
+
+
+def _name(label: int | None) -> str:
+    return "unknown" if label is None else imagenet_names()[label]

@@ -17,6 +17,8 @@ from dowse.losses import LossName, Outputs
 from dowse.methods import Method, find_method, resolve_method
 from dowse.priors import Combine
 from dowse.quantize import grid_options
+from dowse.targets import with_rate
+from dowse.targets.spec import without_pace
 
 T = TypeVar("T")
 Save = Literal["safetensors", "png", "none"]
@@ -87,13 +89,16 @@ class ImagesTable(_Strict):
 
 
 class MethodTable(Words):
-    """A method: its name, a title for tables, its options, and words of the experiment that it has for itself."""
+    """A method: its name, a title for tables, its options, and words of the experiment that it has for itself.
+
+    Its `count` of images is a number, or a table from targets to numbers.
+    """
 
     model_config = ConfigDict(extra="allow")
 
     name: str
     title: str | None = None
-    count: Count | None = None
+    count: Count | dict[str, Count] | None = None
 
     @model_validator(mode="after")
     def _known_options(self) -> Self:
@@ -107,6 +112,20 @@ class MethodTable(Words):
     def options(self) -> dict[str, Any]:
         """The method's own options as given."""
         return dict(self.model_extra or {})
+
+    def count_on(self, target: str, default: int | None) -> int | None:
+        """How many images this method is given on a target; None for all."""
+        if isinstance(self.count, dict):
+            return {without_pace(one): n for one, n in self.count.items()}.get(without_pace(target), default)
+        return self.count or default
+
+    def at_most(self, images: int) -> Self:
+        """The same method on no more than so many images."""
+        if self.count is None:
+            return self
+        if isinstance(self.count, dict):
+            return self.model_copy(update={"count": {target: min(n, images) for target, n in self.count.items()}})
+        return self.model_copy(update={"count": min(self.count, images)})
 
 
 class Experiment(Words):
@@ -124,18 +143,37 @@ class Experiment(Words):
     batch_size: Count | None = None
     save: Save = "safetensors"
 
-    def changed(self, *, images: int | None = None, budget: int | None = None, save: str | None = None) -> "Experiment":
-        """The experiment with another budget, another way to save, and every run cut down to so many images."""
+    @model_validator(mode="after")
+    def _known_targets(self) -> Self:
+        for table in self.method:
+            for target in table.count if isinstance(table.count, dict) else ():
+                if target not in self.target:
+                    hint = nearest(target, self.target)
+                    raise InputError(f"count of {table.name} is for {target!r}, which is no target: {hint}")
+        return self
+
+    def changed(
+        self,
+        *,
+        images: int | None = None,
+        budget: int | None = None,
+        save: str | None = None,
+        rate: float | None = None,
+    ) -> "Experiment":
+        """The experiment with another budget, another way to save, every run cut down to so many images, or its http
+        targets limited to so many rows a second."""
         said: dict[str, Any] = {}
         if images is not None:
             count = min(images, self.images.count or images)
-            methods = tuple(m.model_copy(update={"count": min(count, m.count or count)}) for m in self.method)
+            methods = tuple(method.at_most(images) for method in self.method)
             said |= {"images": self.images.model_copy(update={"count": count}), "method": methods}
         if budget is not None:
             said["budget"] = budget
         if save is not None:
             choose("save", save, get_args(Save))
             said["save"] = save
+        if rate is not None:
+            said["target"] = with_rate(self.target, rate)
         return self.model_copy(update=said)
 
     def plans(
@@ -151,14 +189,15 @@ class Experiment(Words):
         for target, defence in itertools.product(self.target, self.defence):
             guarded = target if defence == "none" else f"{defence}+{target}"
             for table in self.method:
-                for plan in self._plans_of(table, guarded, image_set(guarded)):
+                count = table.count_on(target, self.images.count)
+                for plan in self._plans_of(table, guarded, image_set(guarded), count):
                     read = {spec: weights(spec) for spec in (guarded, *plan.cell.surrogate)}
                     known = {spec: digest for spec, digest in read.items() if digest is not None}
                     cell = replace(plan.cell, weights=known)
                     plans.setdefault(cell.id, replace(plan, cell=cell))
         return list(plans.values())
 
-    def _plans_of(self, table: MethodTable, target: str, image_set: str) -> Iterator[Plan]:
+    def _plans_of(self, table: MethodTable, target: str, image_set: str, count: int | None) -> Iterator[Plan]:
         method = find_method(table.name)
         given = {word: _as_tuple(value) for word, value in table.options.items()}
         for words, values in itertools.product(self._words_of(table, method), itertools.product(*given.values())):
@@ -174,7 +213,7 @@ class Experiment(Words):
             )
             _check(cell, method)
             title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
-            yield Plan(cell=cell, title=title, budget=self.budget, count=table.count or self.images.count)
+            yield Plan(cell=cell, title=title, budget=self.budget, count=count)
 
     def _words_of(self, table: MethodTable, method: Method) -> Iterator[dict[str, Any]]:
         """Every combination of the words that a method may say for itself."""

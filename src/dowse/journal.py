@@ -116,8 +116,8 @@ class AnswerLog:
         """An answer turned into a question that must be asked again, here and in the log, with what comes after it."""
         voided = sum(later.sent for later in log.answers[log.number :])
         void = LoggedAnswer(
-            asked=answer.asked, sent=voided, answered=0, label=answer.label, predicted=None, finite=True,
-            white_box=False, seconds=answer.seconds, loss=None, adversarial=None, scores=None,
+            asked=answer.asked, sent=voided, answered=0, label=answer.label, predicted=None, confidence=None,
+            finite=True, white_box=False, seconds=answer.seconds, loss=None, adversarial=None, scores=None,
         )  # fmt: skip
         log.answers = log.answers[: log.number + 1]
         self._events.append(Answered(log.job.task, log.number, void.pack()))

@@ -42,6 +42,10 @@ class Objective:
             loss = others - _pick(log_scores, labels)
         return -loss if self.targeted else loss
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Scores (n, K) as the probabilities they stand for, (n, K)."""
+        return scores.softmax(1) if self.outputs == "logits" else scores
+
     def adversarial(self, scores: Tensor, labels: Tensor) -> Tensor:
         """C(x) ≠ y of Eq. (1), or C(x) = the wanted class: scores (n, K), labels (n,) -> (n,) bool."""
         predicted = scores.argmax(1)

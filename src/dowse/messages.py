@@ -108,6 +108,8 @@ class Ended:
     Attributes:
         adversarial: The adversarial image, (C, H, W); None on a failure.
         predicted: The target's label of it, or of the last iterate.
+        confidence: The probability the target gives that label.
+        confidence_before: The probability it gave its label of the original.
         cause: What the target raised.
         verified: How many of the further answers about it that `verify` asked for were adversarial too.
         trace: The attack's inner values, packed; see dowse.trace.
@@ -122,6 +124,8 @@ class Ended:
     label: int | None
     target_label: int | None
     predicted: int | None
+    confidence: float | None
+    confidence_before: float | None
     l2: float
     linf: float
     loss: float

@@ -49,7 +49,8 @@ class Reply(NamedTuple):
         sent: Rows handed to the target.
         answered: Rows that came back.
         cause: Why there is no answer.
-        predicted: The target's own label of the first row.
+        predicted: The target's own label of the first adversarial row, or else of the first row.
+        confidence: The probability that the target gives this label.
         finite: Whether all scores were.
     """
 
@@ -59,6 +60,7 @@ class Reply(NamedTuple):
     answered: int
     cause: Exception | None
     predicted: int | None = None
+    confidence: float | None = None
     finite: bool = True
 
 
@@ -153,7 +155,7 @@ class Oracle:
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()
-        return [self._reply(request, done) for request, done in zip(asked, progress, strict=True)]
+        return self._replies(asked, progress)
 
     def _batches(
         self, requests: Sequence[Request], progress: Sequence[_Progress], chosen: Sequence[int]
@@ -194,12 +196,12 @@ class Oracle:
                 delivery = self._deliver(points, _join(seeds) if seeds else None)
         except Exception as cause:
             delivery = Delivery.failed(len(points), cause)
-        row = 0
+        row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
         for i, start, stop in batch:
             rows = slice(row, row + stop - start)
-            progress[i].sent += int(delivery.sent[rows].sum())
-            progress[i].answered += int(delivery.answered[rows].sum())
-            if not delivery.answered[rows].all():
+            progress[i].sent += sum(sent[rows])
+            progress[i].answered += sum(answered[rows])
+            if not all(answered[rows]):
                 progress[i].cause = delivery.cause or RuntimeError(
                     "the target left rows unanswered and did not say why"
                 )
@@ -247,27 +249,45 @@ class Oracle:
             raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
         return scores.detach().to("cpu", torch.float64)
 
-    def _reply(self, request: Request, done: _Progress) -> Reply:
-        if done.cause is not None:
-            return Reply(None, request.label, done.sent, done.answered, done.cause)
-        scores = _join(done.scores) if self.mask is None else self.mask(_join(done.scores))
-        scores = _mean(scores, request.repeats)
-        predicted, finite = int(scores[0].argmax()), bool(scores.isfinite().all())
-        label = predicted if request.label is None else request.label
-        self.check_label(label)
-        labels = torch.full((len(scores),), label)
-        answer = Answer(
-            loss=self.objective.value(scores, labels),
-            adversarial=self.objective.adversarial(scores, labels),
-            scores=scores,
-            gradient=_mean(_join(done.gradients), request.repeats) if done.gradients else None,
-        )
-        return Reply(answer, label, done.sent, done.answered, None, predicted, finite)
+    def _replies(self, asked: Sequence[Request], progress: Sequence[_Progress]) -> list[Reply]:
+        """A reply to each request; the losses and verdicts of all their rows are computed at once."""
+        replies = [Reply(None, r.label, d.sent, d.answered, d.cause) for r, d in zip(asked, progress, strict=True)]
+        whole = [i for i, done in enumerate(progress) if done.cause is None]
+        if not whole:
+            return replies
+        scores = _join([part for i in whole for part in progress[i].scores])
+        scores = scores if self.mask is None else self.mask(scores)
+        if any(asked[i].repeats > 1 for i in whole):
+            parts = torch.split(scores, [len(asked[i].points) * asked[i].repeats for i in whole])
+            scores = torch.cat([_mean(part, asked[i].repeats) for i, part in zip(whole, parts, strict=True)])
+        predicted, finite = scores.argmax(1).tolist(), scores.isfinite().all(1).tolist()
+        rows, stop = {}, 0
+        for i in whole:
+            rows[i] = slice(stop, stop := stop + len(asked[i].points))
+        labels = {i: predicted[rows[i].start] if (given := asked[i].label) is None else given for i in whole}
+        for label in labels.values():
+            self.check_label(label)
+        row_labels = torch.tensor([labels[i] for i in whole for _ in range(len(asked[i].points))])
+        loss, adversarial = self.objective.value(scores, row_labels), self.objective.adversarial(scores, row_labels)
+        verdicts = adversarial.tolist()
+        telling = [rows[i].start + (verdicts[rows[i]] + [True]).index(True) % len(asked[i].points) for i in whole]
+        confidence = self.objective.probabilities(scores[telling]).amax(1).tolist()
+        for i, row, sure in zip(whole, telling, confidence, strict=True):
+            own, gradients = rows[i], progress[i].gradients
+            gradient = _mean(_join(gradients), asked[i].repeats) if gradients else None
+            replies[i] = replies[i]._replace(
+                answer=Answer(loss[own], adversarial[own], scores[own], gradient),
+                label=labels[i],
+                predicted=predicted[row],
+                confidence=sure,
+                finite=all(finite[own]),
+            )
+        return replies
 
 
 def default_batch_size(points: Tensor) -> int:
-    """Rows of a forward pass that keep a CPU's caches warm (8 at 3×224×224) or a GPU full; points (n, *s)."""
-    elements = 2**20 if points.device.type == "cpu" else 2**25
+    """Rows that keep a CPU's caches warm (8 at 3×224×224, 128 at 3×32×32) or a GPU full; points (n, *s)."""
+    elements = 128 * 3 * 32 * 32 if points.device.type == "cpu" else 2**25
     return min(256, max(8, elements // max(1, points[0].numel())))
 
 

@@ -3,22 +3,18 @@
 Only the runner's process writes the store. Where the attacks take place is the engine's affair (`dowse.engines`).
 """
 
-import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
-from dowse import models
 from dowse.cell import Plan
 from dowse.cellrun import CellRun, Finished, Images, TargetFailedError
 from dowse.engines import Engine
-from dowse.errors import InputError
 from dowse.experiment import Experiment
 from dowse.imagesets import ImageSource, input_size, open_images
 from dowse.interrupt import Interrupt
 from dowse.progress import Reporter
 from dowse.store import StoreWriter
-from dowse.targets import parse_spec
+from dowse.targets.digest import weights_digest
 from dowse.worker import Order
 
 __all__ = ["Finished", "Images", "TargetFailedError", "plans_of", "run_cell", "run_experiment"]
@@ -32,23 +28,6 @@ def plans_of(experiment: Experiment, source: ImageSource) -> list[Plan]:
         return source.fingerprint if size is None else f"{source.fingerprint}@{size}"
 
     return experiment.plans(image_set, weights_digest)
-
-
-@lru_cache(maxsize=64)
-def weights_digest(spec: str) -> str | None:
-    """A hash of the file that a target or surrogate is read from; None if its spec names none."""
-    parsed = parse_spec(spec)
-    if parsed.kind == "dowse" or "weights" in parsed.options:
-        file = models.locate(parsed.name) if "weights" not in parsed.options else Path(parsed.options["weights"])
-    elif parsed.kind == "onnx":
-        file = Path(parsed.name)
-    else:
-        return None
-    try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
-    except OSError as error:
-        raise InputError(f"cannot read what {spec!r} names: {error}") from error
 
 
 def run_experiment(

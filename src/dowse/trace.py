@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from dowse.conversation import Task
+from dowse.conversation import Accept, Task
 from dowse.flow import Query
 from dowse.observers import Observer
 from dowse.oracle import Reply
@@ -21,6 +21,7 @@ class Tracer(Observer):
 
     def __init__(self) -> None:
         self.predicted: dict[int, int | None] = {}
+        self.confidence: dict[int, tuple[float, float]] = {}
         self._queries: dict[int, int] = defaultdict(int)
         self._points: dict[int, list[dict[str, float]]] = defaultdict(list)
 
@@ -29,16 +30,21 @@ class Tracer(Observer):
         self._points[task.index].append({"queries": self._queries[task.index], **values})
 
     def answered(self, task: Task, query: Query, reply: Reply) -> None:
-        """Keep the loss of an iterate, and what the target takes it for."""
+        """Keep the loss of an iterate, and what the target takes it for, how surely now and at first."""
         self._queries[task.index] += reply.answered
-        if query.candidate and reply.answer is not None:
+        if reply.answer is None:
+            return
+        if query.candidate or (task.accept is Accept.ANY and reply.answer.adversarial.any()):
+            sure = float(f"{reply.confidence:.6g}")
             self.predicted[task.index] = reply.predicted
+            self.confidence[task.index] = (self.confidence.get(task.index, (sure,))[0], sure)
+        if query.candidate:
             loss = float(reply.answer.loss[-1])
             self._points[task.index].append({"queries": self._queries[task.index], "loss": loss})
 
     def forget(self, task: int) -> None:
         """An image starts anew, or has ended."""
-        for kept in (self.predicted, self._queries, self._points):
+        for kept in (self.predicted, self.confidence, self._queries, self._points):
             kept.pop(task, None)
 
     def pack(self, task: int) -> bytes:

@@ -161,6 +161,7 @@ class _Worker:
 
     def _ended(self, job: Job, outcome: Outcome, seconds: float) -> Event:
         task, found = self.tasks[outcome.index], outcome.adversarial.unsqueeze(0)
+        before, after = self.tracer.confidence.get(job.task, (None, None))
         return Ended(
             task=job.task,
             end=outcome.end,
@@ -170,6 +171,8 @@ class _Worker:
             label=outcome.label,
             target_label=job.target_label,
             predicted=self.tracer.predicted.get(job.task),
+            confidence=after,
+            confidence_before=before,
             l2=float(L2(1.0).distance(found, task.x)),
             linf=float(Linf(1.0).distance(found, task.x)),
             loss=outcome.loss,

@@ -8,6 +8,8 @@ import torch
 from typer.testing import CliRunner
 
 from dowse.cli import app
+from tests.support import Tanh
+from tests.v2server import Clock, serving
 
 WIDE = {"COLUMNS": "240", "TERM": "dumb", "NO_COLOR": "1"}
 NETS = """
@@ -24,6 +26,23 @@ def sure():
 class Closed(nn.Module):
     def forward(self, x):
         raise RuntimeError("[red]closed[/red] on Sundays")
+
+class Changed(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.net, self.how, self.rng = good(), how, torch.Generator().manual_seed(0)
+    def forward(self, x):
+        scores = self.net(x)
+        return {
+            "nan": scores * float("nan"),
+            "chance": torch.randn(scores.shape, generator=self.rng),
+            "noise": scores + 1e-3 * torch.randn(scores.shape, generator=self.rng),
+            "rounded": scores.softmax(1).round(decimals=2),
+            "flat": scores * 0,
+            "company": scores - scores.mean(0),
+            "one": scores[:, :1],
+            "bare": scores[0],
+        }[self.how]
 """
 
 
@@ -67,6 +86,54 @@ def test_a_target_that_fails_is_shown_as_it_speaks(nets):
     result = check("--target", f"{nets}:Closed", "--shape", "3x4x4")
     assert result.exit_code == 1
     assert "RuntimeError: [red]closed[/red] on Sundays" in result.output
+
+
+@pytest.mark.parametrize(
+    ("how", "check_name", "verdict", "remedy"),
+    [
+        ("nan", "answer", "wrong", "mend the target"),
+        ("chance", "determinism", "wrong", "succeeds by chance"),
+        ("noise", "determinism", "note", "repeats=4"),
+        ("rounded", "rounding", "note", "larger sigma="),
+        ("flat", "answer", "wrong", "scale of its input"),
+        ("company", "batch", "wrong", "Call eval()"),
+        ("one", "answer", "wrong", "scores of two classes"),
+        ("bare", "answer", "wrong", "scores (n, K)"),
+    ],
+)
+def test_each_defect_is_found_and_has_its_remedy(nets, how, check_name, verdict, remedy):
+    result = check("--target", f"{nets}:Changed#how={how}", "--shape", "3x4x4", "--json")
+    (found,) = [one for one in json.loads(result.output)["findings"] if one["check"] == check_name]
+    assert found["verdict"] == verdict
+    assert remedy in found["remedy"]
+    if verdict == "wrong":
+        assert result.exit_code == 1
+
+
+def test_a_server_that_is_not_there_and_one_that_dies(monkeypatch):
+    clock = Clock().install(monkeypatch)
+    with serving(Tanh(1), ["ok", "die"]) as server:
+        dies = check("--target", f"{server.url}#timeout=600&connections=1", "--json")
+        gone = check("--target", server.url)
+    assert dies.exit_code == 1
+    wrong = [one["found"] for one in json.loads(dies.output)["findings"] if one["verdict"] == "wrong"]
+    assert wrong
+    assert all(f"{server.url} did not answer" in found for found in wrong)
+    assert json.loads(dies.output)["queries"] == server.rows_answered == 16
+    assert gone.exit_code == 2
+    assert "is the server up?" in gone.stderr
+    assert 0 < clock.now < 60, "who is not there is not waited for long"
+
+
+def test_a_shape_that_is_not_square(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = f"wide_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(NETS.replace("48", "60"))
+    np.savez(tmp_path / "set.npz", images=np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8))
+    for words in ([], ["--images", "set.npz"]):
+        result = check("--target", f"torch:{name}:good", "--shape", "3x4x5", *words, "--json")
+        assert result.exit_code == 0, result.output
+        assert "images 3×4×5" in json.loads(result.output)["findings"][0]["found"]
 
 
 def test_images_and_labels_of_ones_own(nets, tmp_path):

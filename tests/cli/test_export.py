@@ -47,6 +47,25 @@ def test_the_file_answers_like_the_module(nets, tmp_path):
     assert run("check", "--target", f"onnx:{file}", "--seconds", "0").exit_code == 0
 
 
+@pytest.mark.slow
+def test_a_fixed_batch_size_and_a_file_that_is_replaced_or_left_alone(nets, tmp_path):
+    file = tmp_path / "net.onnx"
+    file.write_bytes(b"something older")
+    refused = run("export", f"{nets}:small", "--out", str(file), "--shape", "3x4x4", "--tolerance", "1e-30")
+    assert refused.exit_code == 2
+    assert "would answer differently" in refused.stderr
+    assert file.read_bytes() == b"something older", "a file that does not pass replaces nothing"
+    result = run("export", f"{nets}:small", "--out", str(file), "--shape", "3x4x4", "--batch-size", "4")
+    assert result.exit_code == 0, result.output
+    assert "4 rows at a time" in result.output
+    module, exported = resolve_target(f"{nets}:small"), resolve_target(f"onnx:{file}")
+    x = torch.rand(9, 3, 4, 4)
+    assert exported.rows_per_call == 4
+    for rows in (1, 4, 9):
+        assert torch.allclose(exported(x[:rows]), module(x[:rows]), atol=1e-4)
+    assert sorted(path.name for path in tmp_path.glob("*.onnx*")) == ["net.onnx"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -54,6 +73,11 @@ def test_the_file_answers_like_the_module(nets, tmp_path):
         (["NETS:small", "--out", "nowhere/x.onnx", "--shape", "3x4x4"], "there is no folder nowhere"),
         (["NETS:none", "--out", "x.onnx", "--shape", "3x4x4"], "has no 'none'"),
         (["onnx:x.onnx", "--out", "y.onnx", "--shape", "3x4x4"], "there is no file"),
+        (["small", "--out", "x.onnx", "--shape", "3x4x4"], "is not a target"),
+        (["NETS:small", "--out", "x.onnx", "--shape", "3x4"], "CxHxW"),
+        (["NETS:small", "--out", "x.onnx", "--shape", "3x4x4", "--weights", "none.pt"], "none.pt"),
+        (["randomization+NETS:small", "--out", "x.onnx", "--shape", "3x4x4"], "draws noise"),
+        (["jpeg:75+NETS:small", "--out", "x.onnx", "--shape", "3x4x4"], "Jpeg is no network"),
     ],
 )
 def test_bad_input_ends_with_2_and_leaves_no_file(nets, tmp_path, words, said):

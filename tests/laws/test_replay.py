@@ -201,7 +201,7 @@ def test_a_logged_answer_is_read_as_it_was_written(
 ) -> None:
     points = torch.rand(rows, 3, 2, 2)
     answer = Answer(torch.randn(rows).double(), torch.rand(rows) < 0.5, torch.randn(rows, classes + 1).double())
-    reply = Reply(answer if answered else None, label, rows + 1, rows, None, label, finite)
+    reply = Reply(answer if answered else None, label, rows + 1, rows, None, label, 0.5, finite)
     logged = LoggedAnswer.of(Query(points), reply, with_scores=classes > 0, seconds=1.5)
     again = LoggedAnswer.unpack(logged.pack())
     assert again.asked == sketches.sketch(points)

@@ -150,7 +150,14 @@ def test_an_attack_is_the_attack_in_process_and_counts_what_the_server_saw(
     torch.testing.assert_close(result.adversarial, expected.adversarial, rtol=0, atol=1e-6)
     assert server.rows - before == int(result.queries.sum())
     refused = int((result.sent - result.queries).sum())
-    assert refused == 3, "the first request, one row for each image under way, was tried in binary"
+    assert refused == 3 + 8, "mlserver refuses bytes with 500: one row for each image, then a full request, to be sure"
+
+
+def test_an_encoding_that_is_told_is_not_tried_out(server: Server, net: torch.nn.Module) -> None:
+    before = server.rows
+    result = attack(f"{server.url}?rows=8&connections=3&binary=false", net)
+    assert torch.equal(result.sent, result.queries)
+    assert server.rows - before == int(result.queries.sum())
 
 
 class AfterQueries(dowse.Observer):

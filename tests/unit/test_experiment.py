@@ -106,6 +106,22 @@ def test_cutting_down() -> None:
     assert [(plan.count, plan.budget) for plan in cut.plans(lambda target: "")] == [(6, 50), (4, 50)]
     assert cut.save == "png"
     assert [plan.count for plan in made().changed(images=6).plans(lambda target: "")] == [6]
+
+
+def test_a_method_may_have_another_count_on_each_target() -> None:
+    experiment = made(
+        target=["dowse:a", "dowse:b"], images={"path": "x", "count": 3}, defence=["none", "jpeg:75"],
+        method=["rgf", {"name": "nes", "count": {"dowse:b": 8}}],
+    )  # fmt: skip
+    counts = {(plan.cell.target, plan.cell.method): plan.count for plan in experiment.plans(lambda target: "")}
+    assert counts["dowse:b", "nes"] == counts["jpeg:75+dowse:b", "nes"] == 8
+    assert {count for key, count in counts.items() if key not in {("dowse:b", "nes"), ("jpeg:75+dowse:b", "nes")}} == {
+        3
+    }
+    cut = {plan.count for plan in experiment.changed(images=5).plans(lambda target: "")}
+    assert cut == {3, 5}
+    with pytest.raises(InputError, match="is no target: did you mean 'dowse:b'"):
+        made(target=["dowse:b"], method={"name": "nes", "count": {"dowse:bb": 8}})
     with pytest.raises(InputError, match="did you mean 'png'"):
         experiment.changed(save="pgn")
 

@@ -74,13 +74,35 @@ def test_an_attack_through_http_is_the_attack_in_process(takes_binary: bool, row
         assert int((result.sent - result.queries).sum()) == sum(request.rows for request in refused)
 
 
-@pytest.mark.parametrize("status", [400, 406, 415, 422, 500, 501])
+@pytest.mark.parametrize("status", [400, 406, 415, 422, 501])
 def test_a_refused_encoding_is_found_out_by_trying(status: int) -> None:
     with serving(NET, takes_binary=False, refuses_binary_with=status) as server:
         delivery = connect(server, rows=1).deliver(X)
         assert delivery.answered.all()
         assert delivery.sent.tolist() == [2, 1, 1]
         assert [request.binary for request in server.seen] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("script", "takes_binary", "sent", "encodings"),
+    [
+        (["500"], True, [2, 1, 1], [True, False, True, True]),
+        (["500", "500"], True, [3, 1, 1], [True, False, True, True, True]),
+        (["503", "500"], True, [3, 1, 1], [True, True, False, True, True]),
+        ([], False, [2, 2, 1], [True, False, True, False, False]),
+    ],
+)
+def test_a_500_tells_about_the_encoding_only_when_it_comes_again(
+    script: list[str], takes_binary: bool, sent: list[int], encodings: list[bool]
+) -> None:
+    """In passing it settles nothing: the next rows try bytes again. A server that means it is asked twice."""
+    with serving(NET, script, takes_binary=takes_binary, refuses_binary_with=500) as server:
+        target = connect(server, rows=1)
+        delivery = target.deliver(X)
+        assert delivery.answered.all()
+        assert delivery.sent.tolist() == sent
+        target(X)
+        assert [request.binary for request in server.seen] == encodings + [takes_binary] * 3
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -312,6 +334,22 @@ def test_retry_after_is_honoured_by_all_and_given_up_when_too_long() -> None:
         assert "HTTP 429" in str(delivery.cause)
 
 
+def test_waits_between_attempts_double() -> None:
+    waits: list[float] = []
+    with serving(NET, ["503"] * 4) as server:
+        target = connect(server, waits.append, rows=3)
+        assert target.deliver(X).sent.tolist() == [5, 5, 5]
+    assert [0.25 * 2**i <= wait <= 0.5 * 2**i for i, wait in enumerate(waits)] == [True] * 4
+
+
+def test_at_a_rate_no_request_is_more_than_a_second() -> None:
+    with serving(NET) as server:
+        for rate, rows in ((2.5, 2), (0.1, 1), (1e6, 64)):
+            target = connect(server, rate=rate, connections=1)
+            assert target.rows_per_call == rows
+            target.close()
+
+
 def test_the_rate_holds_with_retries_included() -> None:
     now, starts = [0.0], []
 
@@ -397,6 +435,56 @@ def test_images_arrive_as_the_model_wants_them(
             assert torch.equal(arrived, expected)
         if served.get("shape", (-1,))[0] == 1:
             assert {request.rows for request in server.seen} == {1}
+
+
+@pytest.mark.parametrize("takes_binary", [True, False])
+@pytest.mark.parametrize("rows", [None, 3, 50])
+def test_a_fixed_batch_is_filled_up_and_the_filling_is_neither_counted_nor_returned(
+    rows: int | None, takes_binary: bool
+) -> None:
+    points = pictures(21, seed=5, dtype=torch.float32)
+    with serving(NET, takes_binary=takes_binary, shape=(8, 3, 4, 4), outputs=(("scores", (8, 4)),)) as server:
+        target = connect(server, rows=rows)
+        for n in (1, 7, 8, 9, 21):
+            delivery = target.deliver(points[:n])
+            assert delivery.scores is not None
+            torch.testing.assert_close(delivery.scores, as_served(points[:n]), rtol=0, atol=0)
+            assert delivery.answered.tolist() == [True] * n
+            assert int(delivery.sent.sum()) == n + (0 if takes_binary or n > 1 else 1)
+        target.close()
+        assert {request.rows for request in server.seen} == {8}
+        assert target.rows_per_call == 8 * 4
+
+
+def test_an_attack_on_a_fixed_batch_counts_its_own_rows_only_through_faults_too() -> None:
+    with serving(NET, ["ok", "503", "ok", "drop"], shape=(8, 3, 4, 4)) as server:
+        result = attack(connect(server, connections=2))
+        assert same_outcome(result)
+        again = [request for request in server.seen if request.fault in ("503", "drop")]
+        assert len(again) == 2
+        assert 2 <= int((result.sent - result.queries).sum()) <= 16
+        assert {request.rows for request in server.seen} == {8}
+
+
+def test_a_fixed_batch_is_taken_whole_by_the_rate() -> None:
+    now, starts = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with serving(NET, shape=(8, 3, 4, 4), before_answer=lambda: starts.append(now[0])) as server:
+        target = HttpTarget(server.url, HttpOptions(rate=0.1), clock=lambda: now[0], sleep=sleep)
+        target(X)
+        target(X)
+        target.close()
+    assert starts == pytest.approx([0, 80])
+
+
+def test_a_fixed_batch_that_is_answered_short_is_an_error() -> None:
+    with serving(NET, ["wrong-rows"], shape=(8, 3, 4, 4)) as server:
+        delivery = connect(server).deliver(X)
+        assert not delivery.answered.any()
+        assert r"answered 8 rows with scores of shape (9, 4)" in str(delivery.cause)
 
 
 def test_no_rows_ask_nobody_and_tell_the_classes() -> None:

@@ -252,7 +252,7 @@ def test_an_answer_logged_again_replaces_all_that_follow() -> None:
 
 def answered(task: int, seconds: float) -> bytes:
     asked = sketch(torch.zeros(1, 3, 2, 2))
-    return LoggedAnswer(asked, 1, 0, None, None, True, False, seconds, None, None, None).pack()
+    return LoggedAnswer(asked, 1, 0, None, None, None, True, False, seconds, None, None, None).pack()
 
 
 def test_a_message_carries_the_image_and_not_the_whole_set() -> None:

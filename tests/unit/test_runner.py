@@ -19,9 +19,10 @@ from dowse.interrupt import Interrupt, interruptible
 from dowse.messages import Ended, Stopped
 from dowse.progress import JsonLines, Lines, Reporter, Several, Snapshot, duration
 from dowse.result import End
-from dowse.runner import Finished, run_experiment, weights_digest
+from dowse.runner import Finished, run_experiment
 from dowse.seeds import image_id
 from dowse.store import Store
+from dowse.targets.digest import weights_digest
 from tests.support import Tanh
 from tests.victims import ROWS, image_file, rows_seen, surrogate, tables
 
@@ -74,6 +75,20 @@ def test_rows_are_what_attack_gives(tmp_path: Path, rows: Path) -> None:
             assert image is None or torch.equal(image, outcome.adversarial)
             assert row.sent == outcome.sent
             assert row.checksum == outcome.id
+
+
+@pytest.mark.parametrize("accept", ["iterate", "any"])
+def test_a_row_says_what_the_target_sees_and_how_surely(tmp_path: Path, rows: Path, accept: str) -> None:
+    (finished,) = run(tmp_path / "out", tables(image_file(tmp_path, 8), accept=accept))
+    with torch.no_grad(), Store(tmp_path / "out") as store:
+        for row in finished.rows:
+            before = Tanh(0)(store.original(row).double().unsqueeze(0)).softmax(1)[0]
+            assert row.confidence_before == pytest.approx(float(before.max()), rel=1e-5)
+            if (image := store.adversarial(row)) is not None:
+                after = Tanh(0)(image.unsqueeze(0)).softmax(1)[0]
+                assert row.predicted == int(after.argmax()) != row.label
+                assert row.confidence == pytest.approx(float(after.max()), rel=1e-5)
+    assert any(row.success for row in finished.rows)
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, rows: Path) -> None:

@@ -31,7 +31,8 @@ def store(tmp_path: Path) -> Iterator[StoreWriter]:
 
 def ended(task: int, end: End = End.ADVERSARIAL, **more: Any) -> Ended:
     values: dict[str, Any] = {
-        "queries": 17, "sent": 18, "budget": 100, "label": 3, "target_label": None, "predicted": 4, "l2": 0.5,
+        "queries": 17, "sent": 18, "budget": 100, "label": 3, "target_label": None, "predicted": 4,
+        "confidence": 0.75, "confidence_before": 0.5, "l2": 0.5,
         "linf": 0.1, "loss": 1.25, "seconds": 2.0, "cause": None, "verified": 0,
         "adversarial": torch.full((1, 2, 2), 1 / 3, dtype=torch.float64) if end is End.ADVERSARIAL else None,
         "trace": pack([{"queries": 1, "loss": 0.5}, {"queries": 3, "alpha": 0.25}]),
@@ -53,6 +54,7 @@ def test_a_row_comes_back_as_it_was_written(store: StoreWriter) -> None:
     assert isinstance(row, Row)
     assert (row.run, row.name, row.position, row.checksum, row.seed) == (CELL.id, "a.png", 0, f"sum{task}", 0)
     assert (row.end, row.success, row.queries, row.sent, row.l2, row.loss) == (End.ADVERSARIAL, True, 17, 18, 0.5, 1.25)
+    assert (row.predicted, row.confidence, row.confidence_before) == (4, 0.75, 0.5)
     assert (row.saved_adversarial, row.saved_inside, row.saved_queries) == (None, None, 0)
     image = store.adversarial(row)
     assert image is not None

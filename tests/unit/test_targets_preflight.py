@@ -7,11 +7,22 @@ import torch
 from torch import nn
 
 from dowse.preflight import Verdict, as_record, preflight
+from dowse.targets.http import HttpTarget
+from dowse.targets.options import HttpOptions
 from tests.support import Counter, Tanh, generator, labels_of, pictures
+from tests.v2server import serving
 
 NET = Tanh(0, classes=6, dtype=torch.float32)
 X = pictures(8, dtype=torch.float32)
 Y = [int(label) for label in labels_of(NET, X)]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """A clock that only slow targets move."""
+    now = [0.0]
+    monkeypatch.setattr("dowse.preflight.asking.perf_counter", lambda: now[0])
+    return now
 
 
 def report_on(target, images=X, labels=Y, **more):
@@ -93,6 +104,9 @@ def test_what_the_scores_are_and_what_they_are_said_to_be():
     assert finding(probs, "outputs").remedy == "say outputs='probs'"
     assert finding(NET, "outputs", outputs="probs").remedy == "say outputs='logits'"
     assert finding(of_net(lambda s: s.log_softmax(1)), "outputs").verdict is Verdict.GOOD
+    sigmoids = finding(of_net(lambda s: s.sigmoid()), "outputs", outputs="probs")
+    assert sigmoids.remedy == "say outputs='logits'"
+    assert "as sigmoids do" in sigmoids.found
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 4, 6])
@@ -122,6 +136,16 @@ def test_noise_of_its_own():
     assert by_check["determinism"].verdict is Verdict.NOTE
     assert "repeats=" in by_check["determinism"].remedy
     assert by_check["batch"].verdict is Verdict.GOOD
+
+
+def test_answers_by_chance():
+    rng = generator(0)
+    report = report_on(lambda x: torch.randn(len(x), 6, generator=rng))
+    by_check = {f.check: f for f in report.findings}
+    assert not report.ok
+    assert by_check["determinism"].verdict is Verdict.WRONG
+    assert "of 8 have another label" in by_check["determinism"].found
+    assert "succeeds by chance" in by_check["determinism"].remedy
 
 
 def test_noise_by_seed():
@@ -183,6 +207,62 @@ def test_a_target_that_fails_on_the_way_is_a_finding():
     assert {"batch", "sensitivity", "speed"} <= set(wrong)
     assert all("ConnectionError: gone" in found for found in wrong.values())
     assert report.sent > report.queries
+
+
+def slow(clock, seconds):
+    """A target that takes so long for a call."""
+
+    def answer(x):
+        clock[0] += seconds
+        return NET(x)
+
+    return Counter(answer)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found", "verdict"),
+    [
+        (0.5, "16 rows a second; 10,000 take 10.4 minutes", Verdict.GOOD),
+        (4.0, "2 rows a second; 10,000 take 83.3 minutes", Verdict.NOTE),
+        (0.01, "800 rows a second; 10,000 take 12 seconds", Verdict.GOOD),
+    ],
+)
+def test_the_speed_and_what_to_do_about_a_slow_one(clock, seconds, found, verdict):
+    speed = finding(slow(clock, seconds), "speed")
+    assert (speed.found, speed.verdict) == (found, verdict)
+    assert ("dowse export" in speed.remedy) is (verdict is Verdict.NOTE)
+
+
+def test_measuring_the_speed_ends_by_time_and_by_rows(clock):
+    short, long = slow(clock, 1.0), slow(clock, 1.0)
+    preflight(short, X, Y, seconds=3.5)
+    preflight(long, X, Y, seconds=1e9)
+    assert long.rows - short.rows == 256 - 4 * 8, "four calls, and at most 256 rows"
+
+
+def test_a_server_that_dies_on_the_way_is_a_finding_and_what_it_answered_is_counted():
+    net = Tanh(1)
+    with serving(net, [*["ok"] * 2, "die"]) as server:
+        target = HttpTarget(server.url, HttpOptions(timeout=600, connections=1), sleep=lambda _: None)
+        report = report_on(target, labels=None)
+        target.close()
+    assert not report.ok
+    wrong = {f.check: f for f in report.findings if f.verdict is Verdict.WRONG}
+    assert {"batch", "sensitivity", "speed"} <= set(wrong)
+    assert all(f"{server.url} did not answer" in f.found and "server" in f.remedy for f in wrong.values())
+    assert report.queries == server.rows_answered
+    assert report.sent == server.rows_seen
+
+
+def test_a_server_that_is_dead_from_the_start_leaves_one_finding():
+    with serving(Tanh(1)) as server:
+        target = HttpTarget(server.url, HttpOptions(timeout=600), sleep=lambda _: None)
+        server.die()
+        report = report_on(target, labels=None)
+        target.close()
+    assert [f.check for f in report.findings] == ["pixels", "answer"]
+    assert "did not answer after 6 attempts" in report.findings[1].found
+    assert (report.queries, report.labels) == (0, ())
 
 
 def test_the_record_holds_all_of_it():

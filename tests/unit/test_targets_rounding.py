@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 import dowse
 from dowse import models
@@ -10,17 +11,18 @@ from dowse.data import load_npz
 
 @pytest.mark.slow
 def test_rounding_to_four_decimals_leaves_prgf_most_of_its_success(shared, monkeypatch):
-    """50 images at less than half of the paper's ε; when σ grew by sets and up to 0.1, the share was 0.68."""
+    """50 images at less than half of the paper's ε, of a target that shows probabilities: 43 fooled either way."""
     monkeypatch.setenv("DOWSE_SHARED", str(shared))
-    target, surrogate = models.load("cifar10_resnet20"), models.load("cifar10_resnet56")
+    net, surrogate = models.load("cifar10_resnet20"), models.load("cifar10_resnet56")
     images = load_npz(shared / "data" / "cifar10_test1000.npz", limit=60)
     with torch.no_grad():
-        right = target(images.images).argmax(1) == images.labels
+        right = net(images.images).argmax(1) == images.labels
     x, y = images.images[right][:50], images.labels[right][:50]
     assert len(x) == 50
-    given = {"method": "prgf", "surrogate": surrogate, "eps": 0.7, "budget": 500}
+    target = nn.Sequential(net, nn.Softmax(1)).eval()
+    given = {"method": "prgf", "surrogate": surrogate, "outputs": "probs", "q": 20, "eps": 0.7, "budget": 150}
     full = dowse.attack(target, x, y, **given).summary()
     rounded = dowse.attack(target, x, y, decimals=4, **given).summary()
-    assert full.asr > 0.9
+    assert full.asr > 0.8
     assert rounded.asr >= 0.8 * full.asr
     assert rounded.mean_queries < 1.5 * full.mean_queries

@@ -11,7 +11,16 @@ from torch import nn
 import dowse
 from dowse import models
 from dowse.models.layers import Normalize
-from dowse.targets import declared_shape, parse_shape, parse_spec, resolve_surrogate, resolve_target
+from dowse.targets import (
+    declared_shape,
+    parse_shape,
+    parse_spec,
+    resolve_surrogate,
+    resolve_target,
+    with_options,
+    with_rate,
+    without_pace,
+)
 from tests.support import Tanh, labels_of, pictures
 
 FACTORY = """
@@ -64,6 +73,53 @@ def local(tmp_path, monkeypatch):
 def test_a_spec_is_taken_apart(text, kind, name, defences, options):
     spec = parse_spec(text)
     assert (spec.kind, spec.name, spec.defences, dict(spec.options)) == (kind, name, defences, options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dowse:cifar10_resnet20",
+        "torch:a.b:make#depth=20&x=y",
+        "randomization+jpeg:50+timm:n",
+        "denoiser:/a/b.safetensors+dowse:n#weights=/w/x.pt",
+        "jpeg:75+https://h:80/v2/models/n#rate=5",
+    ],
+)
+def test_a_spec_put_together_again_is_itself(text):
+    assert parse_spec(text).text == text
+    assert parse_spec(f"  {text} ").text == text
+
+
+def test_options_are_added_to_a_spec_and_come_first():
+    assert with_options("dowse:n", weights="/a b/w&x.pt") == "dowse:n#weights=/a+b/w%26x.pt"
+    assert parse_spec(with_options("dowse:n", weights="/a b/w&x.pt")).options == {"weights": "/a b/w&x.pt"}
+    assert with_options("jpeg:75+dowse:n#weights=a", weights="b") == "jpeg:75+dowse:n#weights=b"
+    assert with_options("http://h/v2/models/n?rows=3", rate=2) == "http://h/v2/models/n#rows=3&rate=2"
+    assert with_options("dowse:n", weights=None) == "dowse:n"
+
+
+def test_a_rate_goes_to_the_targets_that_are_served():
+    limited = with_rate(["dowse:n", "jpeg+http://h/v2/models/n#rate=9"], 2.5)
+    assert limited == ("dowse:n", "jpeg+http://h/v2/models/n#rate=2.5")
+    with pytest.raises(dowse.InputError, match="a rate is a limit of http targets, dowse:n is none"):
+        with_rate(["dowse:n"], 2)
+    with pytest.raises(dowse.InputError, match="rate must be a finite number above 0"):
+        with_rate(["http://h/v2/models/n"], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("dowse:n#weights=a", "dowse:n#weights=a"),
+        ("http://h/v2/models/n?rows=3", "http://h/v2/models/n?rows=3"),
+        ("http://h/v2/models/n#rate=3", "http://h/v2/models/n"),
+        ("jpeg+http://h/v2/models/n?retries=1&layout=NHWC#rate=3", "jpeg+http://h/v2/models/n#layout=NHWC"),
+        ("http://***@h/v2/models/n#rate=3", "http://***@h/v2/models/n"),
+        ("http://h/v2/models/n#rate=fast", "http://h/v2/models/n#rate=fast"),
+    ],
+)
+def test_the_pace_is_no_part_of_what_a_target_is(text, left):
+    assert without_pace(text) == left
 
 
 @pytest.mark.parametrize(

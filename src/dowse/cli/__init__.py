@@ -6,9 +6,12 @@ import typer
 
 from dowse.cli.attack import EXTRA, attack
 from dowse.cli.check import check
+from dowse.cli.compare import compare
 from dowse.cli.demo import demo
 from dowse.cli.export import export
+from dowse.cli.figure import figure
 from dowse.cli.methods import methods
+from dowse.cli.report import report
 from dowse.cli.rows import rows
 from dowse.cli.run import run
 from dowse.cli.status import status
@@ -39,9 +42,12 @@ def main(
 
 app.command(context_settings=EXTRA)(attack)
 app.command()(check)
+app.command()(compare)
 app.command()(demo)
 app.command()(export)
+app.command()(figure)
 app.command()(methods)
+app.command()(report)
 app.command()(rows)
 app.command()(run)
 app.command()(status)

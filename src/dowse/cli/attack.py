@@ -26,6 +26,8 @@ def attack(
     labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
     size: Annotated[int | None, typer.Option(min=1, help="Side of the images; the target's if left out.")] = None,
     defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75.")] = "none",
+    weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
+    rate: running.Rate = None,
     targeted: Annotated[bool, typer.Option("--targeted", help="Reach each image's target_label.")] = False,
     dtype: Annotated[str, typer.Option(help="Precision of images and networks: float32 or float64.")] = "float32",
     concurrency: Annotated[int, typer.Option(min=1, help="How many images are attacked at once.")] = 8,
@@ -46,14 +48,17 @@ def attack(
     tensorboard: running.Board = False,
 ) -> None:
     """Attack images with one method. Its own options (--q 20, --lam 0.05, --subspace 50) and the other words of an
-    experiment (--loss margin, --smooth 15, --quantize true) can follow."""
+    experiment (--loss margin, --quantize true, --outputs probs, --decimals 4; about surrogates --smooth 15,
+    --class-offset 1, --surrogate-size 299, --combine cycle) can follow."""
     from dowse.tuning import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
         from dowse.experiment import make_experiment
+        from dowse.targets import with_options
 
         extra = extra_words(context.args)
+        target = with_options(target, weights=weights)
         tables: dict[str, Any] = {
             "name": method, "target": target, "defence": defence, "budget": budget, "norm": norm, "seed": seed,
             "concurrency": concurrency, "images": {"path": images, "labels": labels, "count": count, "size": size},
@@ -70,7 +75,8 @@ def attack(
             gpus_per_worker=gpus_per_worker, quiet=quiet, json=json, no_answers=no_answers, keep_answers=keep_answers,
             device=device, threads=threads, tensorboard=tensorboard,
         )  # fmt: skip
-        running.execute(make_experiment(tables, source="dowse attack"), manner)
+        experiment = make_experiment(tables, source="dowse attack")
+        running.execute(experiment.changed(rate=running.share_of_rate(rate, engine, workers)), manner)
 
 
 def extra_words(arguments: list[str]) -> dict[str, Any]:

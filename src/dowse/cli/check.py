@@ -28,7 +28,7 @@ def check(
     ] = None,
     outputs: Annotated[str, typer.Option(help="What the target answers with: logits or probs.")] = "logits",
     weights: Annotated[Path | None, typer.Option(help="Weights: .safetensors, or a torch file.")] = None,
-    rate: Annotated[float | None, typer.Option(help="The most rows a second, for http targets.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Http targets: the most rows a second, retries included.")] = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long to measure the speed.")] = 2.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
@@ -48,12 +48,13 @@ def check(
         from dowse.errors import choose
         from dowse.losses import Outputs
         from dowse.preflight import as_record, preflight
-        from dowse.targets import declared_shape, parse_shape, resolve_target
+        from dowse.targets import declared_shape, parse_shape, resolve_target, with_rate
 
         choose("outputs", outputs, ("logits", "probs"))
         if threads is not None:
             torch.set_num_threads(threads)
-        made = resolve_target(target, weights, **({} if rate is None else {"rate": rate}))
+        (limited,) = (target,) if rate is None else with_rate([target], rate)
+        made = resolve_target(limited, weights)
         sizes = parse_shape(shape) if shape is not None else declared_shape(target, made)
         points, known = _images(images, labels, count, sizes)
         report = preflight(made, points, known, outputs=cast(Outputs, outputs), seconds=seconds)
@@ -76,18 +77,25 @@ def _images(
 
     if path is not None:
         source = open_images(path, labels)
-        n, side = min(count, len(source)), sizes[-1] if sizes is not None else None
+        n, side = min(count, len(source)), sizes[-1] if sizes is not None and sizes[1] == sizes[2] else None
         pixels = [source.read(i, side) for i in range(n)]
+        if sizes is not None and side is None:
+            pixels = [_scaled(image.unsqueeze(0), sizes[1:])[0] for image in pixels]
         if len({image.shape for image in pixels}) > 1:
             raise InputError("the images have several sizes: give --shape, for example --shape 3x224x224")
         return torch.stack(pixels), [entry.label for entry in source.entries[:n]]
     if sizes is None:
         raise InputError("the target does not say which images it takes: give --images or --shape 3x224x224")
-    channels, height, width = sizes
-    if channels == 3 and (photographs := _photographs(count)) is not None:
-        scaled = torch.nn.functional.interpolate(photographs, (height, width), mode="bilinear", antialias=True)
-        return scaled.clamp(0, 1), [None] * len(scaled)
+    if sizes[0] == 3 and (photographs := _photographs(count)) is not None:
+        return _scaled(photographs, sizes[1:]), [None] * len(photographs)
     return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
+
+
+def _scaled(images: "Tensor", sides: tuple[int, ...]) -> "Tensor":
+    """Images (n, C, H, W) scaled to the sides (h, w)."""
+    from torch.nn.functional import interpolate
+
+    return interpolate(images, tuple(sides), mode="bilinear", antialias=True).clamp(0, 1)
 
 
 def _photographs(count: int) -> "Tensor | None":

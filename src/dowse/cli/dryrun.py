@@ -97,13 +97,15 @@ def rows_done(out: Path) -> dict[str, list[Any]]:
 
 
 def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:
-    """How many rows a target answers in a second, timed for a few seconds on the first image."""
+    """How many rows a target answers in a second, timed for some seconds on the first image; its rate if it has one."""
     import torch
 
     from dowse.imagesets import input_size
     from dowse.oracle import default_batch_size
-    from dowse.targets import resolve_target
+    from dowse.targets import parse_spec, resolve_target
 
+    if (rate := parse_spec(spec).options.get("rate")) is not None:
+        return float(rate)
     target: Any = resolve_target(spec)
     x = source.read(0, experiment.images.size or input_size(spec))
     if isinstance(target, torch.nn.Module):

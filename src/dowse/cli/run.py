@@ -15,6 +15,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
     images: Annotated[int | None, typer.Option(min=1, help="Cut every run down to so many images.")] = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Another budget than the file's.")] = None,
+    rate: running.Rate = None,
     save: running.Save = None,
     engine: running.Engine = None,
     workers: running.Workers = None,
@@ -40,8 +41,9 @@ def run(
         if dry_run:
             from dowse.cli.dryrun import show_plan
 
-            show_plan(experiment, out, as_json=json)
+            show_plan(experiment.changed(rate=rate), out, as_json=json)
             return
+        experiment = experiment.changed(rate=running.share_of_rate(rate, engine, workers))
         manner = running.Manner(
             out=out, engine=engine, workers=workers, address=address, cpus_per_worker=cpus_per_worker,
             gpus_per_worker=gpus_per_worker, quiet=quiet, json=json, no_answers=no_answers, keep_answers=keep_answers,

@@ -41,6 +41,9 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Torch threads of each worker; by default one, or one a core with engine local."),
 ]
+Rate = Annotated[
+    float | None, typer.Option(help="Http targets: the most rows a second of all workers together, retries included.")
+]
 Board = Annotated[bool, typer.Option("--tensorboard", help="Log for TensorBoard too, into OUT/tensorboard.")]
 
 
@@ -49,22 +52,22 @@ class Manner:
     """How to run, as the options of the command line say it."""
 
     out: Path
-    engine: str | None
-    workers: int | None
-    address: str | None
-    cpus_per_worker: float | None
-    gpus_per_worker: float | None
-    quiet: bool
-    json: bool
-    no_answers: bool
-    keep_answers: bool
-    device: str
-    threads: int | None
-    tensorboard: bool
+    engine: str | None = None
+    workers: int | None = None
+    address: str | None = None
+    cpus_per_worker: float | None = None
+    gpus_per_worker: float | None = None
+    quiet: bool = False
+    json: bool = False
+    no_answers: bool = False
+    keep_answers: bool = False
+    device: str = "cpu"
+    threads: int | None = None
+    tensorboard: bool = False
 
 
-def execute(experiment: "Experiment", manner: Manner) -> None:
-    """Run an experiment, tell about it, and print its table; Ctrl-C ends it after the round with status 130."""
+def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
+    """Run an experiment, tell about it, print its table; Ctrl-C ends it after the round with status 130."""
     from contextlib import closing
 
     import torch
@@ -97,6 +100,19 @@ def execute(experiment: "Experiment", manner: Manner) -> None:
                 raise typer.Exit(INTERRUPTED) from None
     if not manner.quiet and not manner.json:
         show_table(finished)
+    return finished
+
+
+def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -> float | None:
+    """The rows a second that each worker may send, so that all together send no more than the rate."""
+    from dowse.engines.processes import usable_cores
+    from dowse.errors import InputError
+
+    if rate is None:
+        return None
+    if workers is None and engine == "ray":
+        raise InputError(f"--rate {rate:g} is shared by all workers: say with --workers how many the engine ray has")
+    return rate / (workers or (usable_cores() if engine == "processes" else 1))
 
 
 def engine_of(manner: Manner, report: "Reporter") -> "AnyEngine":

@@ -121,6 +121,12 @@ def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
     return unet
 
 
+def shipped_files() -> list[Path]:
+    """The files of the denoisers that come with Dowse."""
+    folder = Path(str(resources.files("dowse") / "data_files"))
+    return sorted(folder.glob("denoiser_*.safetensors"))
+
+
 def shipped_denoiser(net: Classifier) -> DenoisingUNet:
     """The U-Net that comes with Dowse for a built-in classifier, or InputError if there is none for this one."""
     while isinstance(net, Defence):

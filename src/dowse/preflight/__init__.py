@@ -37,14 +37,13 @@ def preflight(
     if asking.scores is None:
         return Preflight(tuple(findings), asking.queries, asking.sent)
     scores = asking.scores
-    kind = reading.kind_of_scores(scores)
     findings += [
-        reading.outputs(kind, outputs),
+        reading.outputs(scores, outputs),
         reading.rounding(scores),
         reading.hidden(scores),
         _guarded("determinism", asking.determinism),
         _guarded("batch", asking.batch_dependence),
-        _guarded("sensitivity", lambda: asking.sensitivity(Objective("ce", kind))),
+        _guarded("sensitivity", lambda: asking.sensitivity(Objective("ce", reading.kind_of_scores(scores)))),
         reading.labels(scores, labels),
         _guarded("speed", lambda: asking.throughput(seconds)),
     ]

@@ -13,6 +13,7 @@ from dowse.preflight.findings import Finding, Verdict
 PROBE = 1e-4  # the paper's σ, per pixel
 LAST_BITS = 1e-4  # scores that differ by less, relative to the largest, differ by the arithmetic only
 ROWS_FOR_SPEED = 256  # the most that measuring the speed may cost
+BUDGET, SLOW = 10_000, 1200.0  # the paper's queries for one image, and the seconds from which they ask for a remedy
 
 
 class Asking:
@@ -61,7 +62,12 @@ class Asking:
     def determinism(self) -> Finding:
         """The same images again; with other seeds where it draws its noise by seeds."""
         assert self.scores is not None
-        gap = _gap(self.scores, self.ask(self.images))
+        again = self.ask(self.images)
+        gap, changed = _gap(self.scores, again), int((self.scores.argmax(1) != again.argmax(1)).sum())
+        if 2 * changed > len(again):
+            found = f"the same images again: {changed} of {len(again)} have another label"
+            remedy = "an attack on it succeeds by chance: dropout in training mode, or an input that never reaches it?"
+            return Finding("determinism", Verdict.WRONG, found, remedy)
         if gap > 0:
             remedy = "repeats=4 averages its noise (all counted), a larger sigma= outweighs it, verify=3 re-checks"
             return Finding("determinism", Verdict.NOTE, f"the same images again differ by {gap:.2g}", remedy)
@@ -112,7 +118,11 @@ class Asking:
             self.ask(self.images)
             rows += len(self.images)
         speed = rows / max(perf_counter() - start, 1e-9)
-        return Finding("speed", Verdict.GOOD, f"{speed:.3g} rows a second; 10,000 take {_duration(10_000 / speed)}")
+        found = f"{speed:.3g} rows a second; {BUDGET:,} take {_duration(BUDGET / speed)}"
+        if BUDGET / speed <= SLOW:
+            return Finding("speed", Verdict.GOOD, found)
+        remedy = "on a CPU `dowse export` makes it faster; over http raise connections= and --rate; or lower the budget"
+        return Finding("speed", Verdict.NOTE, found, remedy)
 
 
 def _gap(scores: Tensor, other: Tensor) -> float:

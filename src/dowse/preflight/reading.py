@@ -28,9 +28,15 @@ def kind_of_scores(scores: Tensor) -> Outputs:
     return "probs" if inside else "logits"
 
 
-def outputs(kind: Outputs, said: Outputs) -> Finding:
-    """Whether the scores are what they are said to be."""
-    looks = {"probs": "none is negative, no row sums to more than 1", "logits": "not all in [0, 1]"}[kind]
+def outputs(scores: Tensor, said: Outputs) -> Finding:
+    """Whether the scores, (n, K), are what they are said to be."""
+    kind, low, high = kind_of_scores(scores), float(scores.min()), float(scores.max())
+    if kind == "probs":
+        looks = "none is negative, no row sums to more than 1"
+    elif low >= 0 and high <= 1:
+        looks = f"all in [0, 1], but a row sums to {float(scores.sum(1).max()):.3g}, as sigmoids do"
+    else:
+        looks = f"in [{low:.3g}, {high:.3g}], not in [0, 1]"
     found = f"{'probabilities' if kind == 'probs' else 'logits'}: {looks}"
     if kind == said:
         return Finding("outputs", Verdict.GOOD, found)

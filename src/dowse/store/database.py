@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FILE = "dowse.sqlite"
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x646F7773  # "dows", so that file(1) and we know whose it is
 WAIT = 30.0  # seconds for another process to finish its transaction
 
@@ -30,7 +30,8 @@ CREATE TABLE answers (           -- one a question, key = task << 24 | number
 );
 CREATE TABLE rows (              -- one an image that ended
     task INTEGER PRIMARY KEY, session INTEGER, finished REAL, "end" TEXT, queries INTEGER, sent INTEGER,
-    budget INTEGER, label INTEGER, target_label INTEGER, predicted INTEGER, l2 REAL, linf REAL, loss REAL,
+    budget INTEGER, label INTEGER, target_label INTEGER, predicted INTEGER, confidence REAL, confidence_before REAL,
+    l2 REAL, linf REAL, loss REAL,
     seconds REAL, seed INTEGER, verified INTEGER, checksum TEXT, cause TEXT, file TEXT,
     saved_adversarial INTEGER, saved_inside INTEGER, saved_distance REAL, saved_queries INTEGER
 );

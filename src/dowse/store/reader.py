@@ -114,7 +114,8 @@ class Store:
         """The rows of one run or of all, in the order of runs and images."""
         query = """
             SELECT task, tasks.run, position, name, checksum, "end", queries, rows.sent, rows.budget, label,
-                target_label, predicted, l2, linf, loss, seconds, seed, cause, file, saved_adversarial, saved_inside,
+                target_label, predicted, confidence, confidence_before, l2,
+                linf, loss, seconds, seed, cause, file, saved_adversarial, saved_inside,
                 saved_distance, saved_queries, verified, finished, session
             FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
             WHERE ?1 IS NULL OR tasks.run = ?1 ORDER BY runs.created, runs.rowid, position"""

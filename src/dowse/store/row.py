@@ -23,6 +23,8 @@ class Row:
         label: The class it was attacked as.
         target_label: The class wanted of a targeted attack.
         predicted: The target's label of the adversarial image, or of the last iterate.
+        confidence: The probability the target gives that label.
+        confidence_before: The probability it gave its label of the original.
         l2: ‖adversarial − x‖₂, or of the last iterate.
         linf: The same in the maximum norm.
         loss: f there.
@@ -51,6 +53,8 @@ class Row:
     label: int | None
     target_label: int | None
     predicted: int | None
+    confidence: float | None
+    confidence_before: float | None
     l2: float
     linf: float
     loss: float | None

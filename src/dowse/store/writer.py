@@ -159,7 +159,9 @@ class StoreWriter(StoreSession):
         row = {
             "task": event.task, "session": self.session, "finished": time.time(), "end": str(event.end),
             "queries": event.queries, "sent": event.sent, "budget": event.budget, "label": event.label,
-            "target_label": event.target_label, "predicted": event.predicted, "l2": event.l2, "linf": event.linf,
+            "target_label": event.target_label, "predicted": event.predicted,
+            "confidence": event.confidence, "confidence_before": event.confidence_before, "l2": event.l2,
+            "linf": event.linf,
             "loss": event.loss, "seconds": event.seconds, "seed": plan.cell.seed, "checksum": checksum,
             "cause": event.cause, "file": file,
             "verified": event.verified,

@@ -2,6 +2,25 @@
 
 from dowse.targets.mask import Mask
 from dowse.targets.shapes import declared_shape, parse_shape
-from dowse.targets.spec import Spec, parse_spec, resolve_surrogate, resolve_target
+from dowse.targets.spec import (
+    Spec,
+    parse_spec,
+    resolve_surrogate,
+    resolve_target,
+    with_options,
+    with_rate,
+    without_pace,
+)
 
-__all__ = ["Mask", "Spec", "declared_shape", "parse_shape", "parse_spec", "resolve_surrogate", "resolve_target"]
+__all__ = [
+    "Mask",
+    "Spec",
+    "declared_shape",
+    "parse_shape",
+    "parse_spec",
+    "resolve_surrogate",
+    "resolve_target",
+    "with_options",
+    "with_rate",
+    "without_pace",
+]

@@ -63,6 +63,11 @@ def export_onnx(
         positive(batch_size=batch_size)
     if getattr(net, "takes_row_seeds", False):
         raise InputError("this target draws noise, which an ONNX file cannot: export the classifier behind its defence")
+    if not getattr(net, "differentiable", True):
+        raise InputError(
+            f"{type(net).__name__} is no network, and an ONNX file holds nothing else: export the classifier behind "
+            "it, and write the defence in front of onnx:FILE"
+        )
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(f"there is no folder {place.parent} to write {place.name} into")

@@ -8,9 +8,8 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +17,9 @@ from dowse.delivery import Delivery
 from dowse.errors import InputError
 from dowse.targets.form import Array, Form, image_shape
 from dowse.targets.http_client import ModelClient, check_url
-from dowse.targets.http_model import declared_classes, declared_sizes, pick_input, pick_output
+from dowse.targets.http_encoding import Encoding
+from dowse.targets.http_model import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
+from dowse.targets.http_parcel import Parcel, account, filled
 from dowse.targets.options import HttpOptions
 from dowse.targets.rate import RateLimit
 from dowse.targets.retry import Backoff, Failure, TargetError
@@ -34,7 +35,6 @@ ROWS_OF_UNKNOWN_SIZE = 16
 RETRIES_FOR_METADATA = 2  # who mistyped a port should not wait long to hear of it
 
 NO_METADATA = (404, 405, 501)  # a server may answer so where it describes no model and still serves it
-NOT_THE_ENCODING = (401, 403, 404, 408, 425, 429)
 
 
 class HttpTarget:
@@ -42,7 +42,8 @@ class HttpTarget:
 
     A call's rows travel in several requests at once. What fails in passing (no connection, a time-out, 408, 425, 429,
     5xx) is sent again after a growing wait, and counted as sent again. Whether the server takes tensors as bytes is
-    found out with the first rows: refused so, they are sent again as JSON.
+    found out with the first rows: refused so, they are sent again as JSON. A model of a fixed batch size gets requests
+    of that size, filled up with copies of a row that are no queries and whose scores are dropped.
 
     A server that stays silent through all retries is tried once a request from then on, until it answers again; a run
     against a dead server so comes to its end.
@@ -85,7 +86,7 @@ class HttpTarget:
         self._limit = RateLimit(self.options.rate, clock)
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._binary = self.options.binary
+        self._encoding = Encoding(self.options.binary)
         self._answers = 0
         self._silent = False
         metadata = self._learn_metadata()
@@ -93,6 +94,7 @@ class HttpTarget:
         self._output = pick_output(metadata, self.options)
         self.classes = declared_classes(metadata, self._output)
         self.input_shape = image_shape(declared_sizes(self._input.shape), self.options.layout)
+        self._fixed_rows = declared_batch(self._input.shape)
         self.rows_per_call = self._rows_per_request(self.input_shape) * self.options.connections
 
     def __repr__(self) -> str:
@@ -124,32 +126,36 @@ class HttpTarget:
         step = self._rows_per_request(tuple(points.shape[1:]))
         parts = [rows[i : i + step] for i in range(0, n, step)]
         stop = threading.Event()
-        parcels: list[_Parcel] = []
+        parcels: list[Parcel] = []
         try:
-            while parts and self._binary is None:  # one at a time until the encoding is known
+            while parts and self._encoding.binary is None:  # one at a time until the encoding is known
                 parcels.append(self._send(parts.pop(0), stop))
             parcels += self._threads.map(lambda part: self._send(part, stop), parts)
         finally:
             stop.set()
-        return _delivery(parcels)
+        return account(parcels)
 
-    def _send(self, rows: Array, stop: threading.Event) -> "_Parcel":
+    def _send(self, rows: Array, stop: threading.Event) -> Parcel:
         """One request, tried until it is answered or not worth another try."""
         sent = failures = 0
         answers_before, retries = self._answers, 0 if self._silent else self.options.retries
-        binary = self._binary is not False
+        binary, refusal = self._encoding.binary is not False, None
         try:
             while True:
-                self._pause(self._limit.reserve(len(rows)), stop)
+                self._pause(self._limit.reserve(self._fixed_rows or len(rows)), stop)
                 try:
                     sent += len(rows)
-                    return _Parcel(len(rows), sent, scores=self._ask(rows, binary))
+                    scores = self._ask(rows, binary)
+                    self._encoding.learn(binary, refusal)
+                    return Parcel(len(rows), sent, scores=scores)
                 except Failure as failure:
                     sent -= 0 if failure.handed_over else len(rows)
-                    encoding_refused = binary and self._binary is None and _may_be_the_encoding(failure)
-                    binary = binary and not encoding_refused
-                    if encoding_refused and not failure.transient:
-                        continue
+                    if binary and self._encoding.suspects(failure):
+                        binary, refusal = False, failure
+                        if not failure.transient:
+                            continue
+                    elif refusal is not None and refusal.transient:  # it refuses JSON too: nothing is learned
+                        binary, refusal = True, None
                     failures += 1
                     wait = None
                     if failures <= retries:
@@ -161,28 +167,27 @@ class HttpTarget:
                         self._limit.hold(failure.retry_after)
                     self._pause(wait, stop)
         except Exception as cause:
-            return _Parcel(len(rows), sent, cause=cause)
+            return Parcel(len(rows), sent, cause=cause)
 
     def _ask(self, rows: Array, binary: bool) -> Array:
         """Scores, (n, K), from one request; a Failure if there are none."""
-        message = encode_request(rows, self._input.name, self._input.datatype, binary=binary, output=self._output)
+        asked = rows if self._fixed_rows is None else filled(rows, self._fixed_rows)
+        message = encode_request(asked, self._input.name, self._input.datatype, binary=binary, output=self._output)
         answer = self._client.infer(message)
         try:
             scores = decode_response(answer, self._output)
         except WireError as error:
             raise Failure(self._client.hidden(str(error))) from None
-        if scores.ndim != 2 or len(scores) != len(rows) or scores.shape[1] < 1:
-            raise Failure(f"it answered {len(rows)} rows with scores of shape {scores.shape}, not ({len(rows)}, K)")
+        if scores.ndim != 2 or len(scores) != len(asked) or scores.shape[1] < 1:
+            raise Failure(f"it answered {len(asked)} rows with scores of shape {scores.shape}, not ({len(asked)}, K)")
         with self._lock:
             if self.classes is None:
                 self.classes = scores.shape[1]
             if scores.shape[1] != self.classes:
                 raise Failure(f"it answered with {scores.shape[1]} classes, it said or had {self.classes} before")
-            if self._binary is None:
-                self._binary = binary
             self._answers += 1
             self._silent = False
-        return scores
+        return scores[: len(rows)]
 
     def _pause(self, seconds: float, stop: threading.Event) -> None:
         if seconds > 0:
@@ -215,12 +220,11 @@ class HttpTarget:
 
     def _rows_per_request(self, image: tuple[int, ...] | None) -> int:
         """The most rows of one request about images of a shape, (C, H, W), None if that is not known yet."""
-        rows = self.options.rows
-        if rows is None:
-            by_size = ROWS_OF_UNKNOWN_SIZE if image is None else NUMBERS_PER_REQUEST // max(1, math.prod(image))
-            rows = min(MOST_ROWS_PER_REQUEST, max(1, by_size))
-        fixed = self._input.shape[0] if len(self._input.shape) == 4 else -1
-        return min(rows, fixed) if fixed >= 1 else rows
+        if (told := self._fixed_rows or self.options.rows) is not None:
+            return told
+        by_size = ROWS_OF_UNKNOWN_SIZE if image is None else NUMBERS_PER_REQUEST // max(1, math.prod(image))
+        most = min(MOST_ROWS_PER_REQUEST, self.options.rate or math.inf)  # at a rate, no more at once than in a second
+        return max(1, int(min(most, by_size)))
 
     def _read_token(self) -> Token | None:
         return Token.read(self.options.token_env, self.options.token_file)
@@ -228,35 +232,6 @@ class HttpTarget:
     def _error(self, failure: Failure, attempts: int) -> TargetError:
         tried = "" if attempts == 1 else f" after {attempts} attempts, the last"
         return TargetError(f"{self.url} did not answer{tried}: {failure}")
-
-
-class _Parcel(NamedTuple):
-    """What became of one request: rows sent in all its attempts, and their scores or the cause why there are none."""
-
-    rows: int
-    sent: int
-    scores: Array | None = None
-    cause: Exception | None = None
-
-
-def _delivery(parcels: "list[_Parcel]") -> Delivery:
-    """The account of a call, row by row."""
-    answered = [parcel.scores is not None for parcel in parcels]
-    sizes = torch.tensor([parcel.rows for parcel in parcels])
-    times = torch.tensor([parcel.sent // parcel.rows for parcel in parcels])
-    scores = None
-    if classes := [parcel.scores.shape[1] for parcel in parcels if parcel.scores is not None]:
-        nothing = [np.full((parcel.rows, classes[0]), np.nan) for parcel in parcels]
-        filled = [n if parcel.scores is None else parcel.scores for parcel, n in zip(parcels, nothing, strict=True)]
-        scores = torch.from_numpy(np.concatenate(filled))
-    cause = next((parcel.cause for parcel in parcels if parcel.cause is not None), None)
-    return Delivery(scores, times.repeat_interleave(sizes), torch.tensor(answered).repeat_interleave(sizes), cause)
-
-
-def _may_be_the_encoding(failure: Failure) -> bool:
-    """Whether a refusal can mean that the server takes no binary tensors: it could not read or parse the request."""
-    status = failure.status or 0
-    return (400 <= status < 500 and status not in NOT_THE_ENCODING) or status in (500, 501)
 
 
 def _close(client: ModelClient, threads: ThreadPoolExecutor) -> None:

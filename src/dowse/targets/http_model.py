@@ -37,3 +37,8 @@ def declared_classes(metadata: ModelMetadata, output: str | None) -> int | None:
 def declared_sizes(shape: tuple[int, ...]) -> list[int | None] | None:
     """A declared shape with None where a size is free; None where nothing is declared."""
     return [size if size >= 1 else None for size in shape] or None
+
+
+def declared_batch(shape: tuple[int, ...]) -> int | None:
+    """The number of rows that every request must have; None where it is free."""
+    return shape[0] if len(shape) == 4 and shape[0] >= 1 else None

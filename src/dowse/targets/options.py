@@ -61,14 +61,18 @@ class OnnxOptions(InputOptions):
 
     Attributes:
         threads: Threads of one forward pass; None takes as many as torch uses.
+        size: The side of the images, where a torch target is exported (`onnx:dowse:NAME`); None takes its own.
     """
 
     threads: int | None = None
+    size: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.threads is not None:
             count(threads=self.threads)
+        if self.size is not None:
+            count(size=self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +82,10 @@ class HttpOptions(InputOptions):
     Attributes:
         datatype: The input tensor's, "FP32", "FP16", "FP64" or "UINT8"; None takes the model's.
         binary: Whether tensors travel as bytes; None tries, and falls back to JSON.
-        rows: The most rows of one request; None chooses by the image's size.
+        rows: The most rows of one request; None chooses by the image's size and the rate. A model of a fixed batch size
+            gets requests of that size whatever is said here.
         connections: How many requests are under way at once.
-        rate: The most rows a second, retries included; None does not limit.
+        rate: The most rows a second, retries and what fills a fixed batch included; None does not limit.
         timeout: Seconds to wait for a connection, and for an answer.
         retries: How often a request is sent again after a passing fault.
         longest_wait: The most seconds to wait between two tries; a server that asks for more has failed.

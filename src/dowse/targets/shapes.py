@@ -31,4 +31,7 @@ def declared_shape(spec: str | Spec, target: Any) -> Shape | None:
     if parsed.kind == "dowse":
         side = models.spec(parsed.name).input_size
         return 3, side, side
+    if parsed.kind == "torchvision":
+        side = 299 if parsed.name.startswith("inception") else 224
+        return 3, side, side
     return None

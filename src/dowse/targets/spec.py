@@ -8,10 +8,10 @@ In a URL the options may also stand where they are looked for, after `?`; they a
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from torch import Tensor, nn
 
@@ -24,6 +24,7 @@ Target = Callable[..., Tensor]
 
 TORCH_KINDS = ("dowse", "torch", "torchvision", "timm")
 KINDS = (*TORCH_KINDS, "onnx", "http", "https")
+PACE = ("rate", "connections", "timeout", "retries", "longest_wait")  # what changes no answer, only when it comes
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Spec:
     name: str
     defences: tuple[tuple[str, str | None], ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The spec as a string again, its options behind #."""
+        front = "".join(f"{name}+" if argument is None else f"{name}:{argument}+" for name, argument in self.defences)
+        name = self.name if self.kind.startswith("http") else f"{self.kind}:{self.name}"
+        return front + name + (f"#{urlencode(self.options, safe='/:,')}" if self.options else "")
 
 
 def parse_spec(text: str) -> Spec:
@@ -64,6 +72,40 @@ def parse_spec(text: str) -> Spec:
             raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
         HttpOptions.of(options)  # what is no option, a secret perhaps, goes no further
     return Spec(kind, name, tuple(defences), options)
+
+
+def with_options(spec: str, **options: object) -> str:
+    """A spec with these options, before those it has; None is no value."""
+    parsed = parse_spec(spec)
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    return replace(parsed, options={**parsed.options, **given}).text if given else spec
+
+
+def with_rate(specs: Iterable[str], rate: float) -> tuple[str, ...]:
+    """Specs, those of http targets limited to so many rows a second; an InputError if none of them is one."""
+    specs = tuple(specs)
+    served = [parse_spec(spec).kind.startswith("http") for spec in specs]
+    if not any(served):
+        raise InputError(f"a rate is a limit of http targets, {', '.join(map(_harmless, specs))} is none: leave it out")
+    limited = [with_options(spec, rate=rate) if http else spec for spec, http in zip(specs, served, strict=True)]
+    for spec in limited:
+        parse_spec(spec)
+    return tuple(limited)
+
+
+def without_pace(spec: str) -> str:
+    """A spec without the options that change no answer, so that a run may go on at another rate.
+
+    What is no spec is left as it is.
+    """
+    if "://" not in spec:
+        return spec
+    try:
+        parsed = parse_spec(spec)
+    except InputError:
+        return spec
+    kept = {name: value for name, value in parsed.options.items() if name not in PACE}
+    return spec if kept == dict(parsed.options) else replace(parsed, options=kept).text
 
 
 def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) -> Target:
@@ -100,9 +142,12 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
     if spec.kind in TORCH_KINDS:
         return torch_targets.load(spec.kind, spec.name, options)
     if spec.kind == "onnx":
+        from dowse.targets.exported import exported_file, is_torch_spec
         from dowse.targets.onnx import OnnxTarget
 
-        return OnnxTarget(spec.name, OnnxOptions.of(options))
+        chosen = OnnxOptions.of(options)
+        file = exported_file(spec.name, chosen.size) if is_torch_spec(spec.name) else spec.name
+        return OnnxTarget(file, chosen)
     from dowse.targets.http import HttpTarget
 
     return HttpTarget(spec.name, HttpOptions.of(options))

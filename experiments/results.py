@@ -1,0 +1,133 @@
+"""Writes docs/results/: each table of the paper as it came out here, beside the paper's own numbers, and its claims.
+
+python experiments/results.py out/here
+"""
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dowse.cell import Plan
+from dowse.experiment import load_experiment
+from dowse.imagesets import open_images
+from dowse.report.intervals import wilson
+from dowse.report.paired import cost, sign_test
+from dowse.result import End, summarize
+from dowse.runner import plans_of
+from dowse.store import Store
+from dowse.store.row import Row
+
+FOLDER = Path(__file__).parent / "here"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+NAMES = {
+    "onnx:dowse:imagenet_mobilenetv2": "MobileNetV2",
+    "onnx:dowse:imagenet_resnet18": "ResNet-18",
+    "onnx:dowse:imagenet_squeezenet10": "SqueezeNet",
+    "onnx:dowse:imagenet_resnet50": "ResNet-50",
+    "jpeg:75+onnx:dowse:imagenet_mobilenetv2": "JPEG",
+    "randomization+onnx:dowse:imagenet_mobilenetv2#size=248": "Randomization",
+    "onnx:denoiser+dowse:imagenet_mobilenetv2": "Denoiser",
+}
+CLAIMS = [  # (what the paper says, tables where it says so, the better row, the other row)
+    ("λ* beats λ = 0.5", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.5)"),
+    ("λ* beats λ = 0.05", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.05)"),
+    ("λ* beats λ = 0.5, data prior", (1, 5), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.5)"),
+    ("λ* beats λ = 0.05, data prior", (1, 5), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.05)"),
+    ("P-RGF beats RGF", (1, 2, 5, 6), "P-RGF (λ*)", "RGF"),
+    ("P-RGF_D beats RGF_D", (1, 2, 5, 6), "P-RGF_D (λ*)", "RGF_D"),
+    ("the data prior helps RGF", (1, 2, 5, 6), "RGF_D", "RGF"),
+    ("the data prior helps P-RGF", (1, 2, 5, 6), "P-RGF_D (λ*)", "P-RGF (λ*)"),
+    ("the data prior helps averaging", (3, 4, 5, 6), "Averaging_D (μ*)", "Averaging (μ*)"),
+    ("averaging against P-RGF", (3, 4, 5, 6), "Averaging (μ*)", "P-RGF (λ*)"),
+    ("averaging_D against P-RGF_D", (3, 4, 5, 6), "Averaging_D (μ*)", "P-RGF_D (λ*)"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table: the rows that are there, and how many there shall be."""
+
+    rows: list[Row]
+    wanted: int
+
+    @property
+    def attacked(self) -> dict[str, Row]:
+        """The rows of images that the target had right, by the image."""
+        return {row.checksum: row for row in self.rows if row.end is not End.ALREADY_WRONG}
+
+    def __str__(self) -> str:
+        if not self.attacked:
+            return "–"
+        s = summarize(self.rows)
+        low, high = wilson(round(s.asr * s.n), s.n)
+        part = "" if len(self.rows) == self.wanted else f", {len(self.rows)} of {self.wanted} images so far"
+        queries = f"{s.mean_queries:.0f}" if s.asr else "–"
+        return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {s.median_queries:g} ({s.n}{part})"
+
+
+def cells_of(name: str, store: Store) -> dict[str, dict[str, Cell]]:
+    """The cells of a table by target and by row."""
+    experiment = load_experiment(FOLDER / f"{name}.toml")
+    plans = plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
+    found: dict[str, dict[str, Cell]] = {}
+    for plan in plans:
+        found.setdefault(plan.cell.target, {})[plan.title] = cell_of(plan, store)
+    return found
+
+
+def cell_of(plan: Plan, store: Store) -> Cell:
+    """One cell, its rows cut to the plan's budget and number of images."""
+    rows = [row.within(plan.budget) for row in store.rows(plan.cell.id)]
+    wanted = plan.count or len(rows)
+    return Cell([row for row in rows if row.position < wanted], wanted)
+
+
+def table(ours: dict[str, dict[str, Cell]], paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
+    """Our table beside the paper's, in Markdown."""
+    columns = [NAMES.get(target, target) for target in ours]
+    yield "| method | " + " | ".join((*columns, *(f"paper: {name.strip()}" for name in paper["columns"]))) + " |"
+    yield "|---" * (1 + len(columns) + len(paper["columns"])) + "|"
+    for title in next(iter(ours.values())):
+        cells = [str(cells[title]) for cells in ours.values()]
+        theirs = [f"{asr:.1f}% / {queries}" for asr, queries in paper["rows"].get(title, ())]
+        yield "| " + " | ".join((title, *cells, *(theirs or ["–"] * len(paper["columns"])))) + " |"
+
+
+def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
+    """What the paper claims against what the images say that two rows have in common."""
+    yield "| claim | table | target | images | queries, failures at the budget | fewer / more / equal | sign test p |"
+    yield "|---|---|---|---|---|---|---|"
+    for words, numbers, better, other in CLAIMS:
+        for number in numbers:
+            for target, cells in tables.get(f"table{number}", {}).items():
+                yield from claim(words, number, NAMES.get(target, target), cells[better], cells[other])
+
+
+def claim(words: str, number: int, target: str, better: Cell, other: Cell) -> Iterator[str]:
+    """One claim in one cell of one table, if two rows have images in common."""
+    both = better.attacked.keys() & other.attacked.keys()
+    pairs = [(cost(better.attacked[image]), cost(other.attacked[image])) for image in both]
+    if not pairs:
+        return
+    fewer, more = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
+    means = " against ".join(f"{statistics.fmean(costs):.0f}" for costs in zip(*pairs, strict=True))
+    counts = f"{fewer} / {more} / {len(pairs) - fewer - more}"
+    yield f"| {words} | {number} | {target} | {len(pairs)} | {means} | {counts} | {sign_test(fewer, more):.2g} |"
+
+
+def main(folder: str) -> None:
+    """Write all tables and the claims from the store in a folder."""
+    paper = json.loads((RESULTS / "paper.json").read_text(encoding="utf-8"))
+    with Store(folder) as store:
+        tables = {file.stem: cells_of(file.stem, store) for file in sorted(FOLDER.glob("table*.toml"))}
+    for name, ours in tables.items():
+        lines = table(ours, paper[name.partition("_")[0]])
+        (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (RESULTS / "claims.md").write_text("\n".join(claims(tables)) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

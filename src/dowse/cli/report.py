@@ -1,0 +1,51 @@
+"""`dowse report`: a store as a page to look at, or as a table for a program or a paper."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dowse.cli.failing import failing_kindly
+
+
+class Format(StrEnum):
+    """How a report is written."""
+
+    HTML = "html"
+    CSV = "csv"
+    JSON = "json"
+    LATEX = "latex"
+    MARKDOWN = "markdown"
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html, text is printed.")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="html, csv, json, latex or markdown.")] = Format.HTML,
+    gallery: Annotated[
+        int | None,
+        typer.Option(min=0, help="Adversarial images of each run; 24, at most about 200 in all, if not said."),
+    ] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Read every run with this smaller budget.")] = None,
+    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Names of the classes: a text file, a line a class.")] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Write the report of a store: one HTML file that needs nothing else, or a table."""
+    with failing_kindly():
+        from dowse.report.html import write_html
+        from dowse.report.names import read_names
+        from dowse.report.text import write_text
+
+        names = None if classes is None else read_names(classes)
+        if form is Format.HTML:
+            place = write_html(folder, out, gallery=gallery, budget=budget, title=title, classes=names)
+            typer.echo(str(place))
+            if show:
+                typer.launch(place.absolute().as_uri())
+            return
+        text = write_text(folder, form, out, budget=budget, title=title, classes=names)
+    typer.echo(text if out is None else str(out), nl=out is not None)

@@ -1,0 +1,154 @@
+"""A report as plain data: tables of one norm, in them a column a target, in that an entry a method."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dowse.report.curves import Point
+from dowse.report.intervals import Interval
+from dowse.report.paired import Paired
+from dowse.result import Summary
+from dowse.store import Row, RunInfo, SessionInfo
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A run in numbers.
+
+    Attributes:
+        summary: Counts, ASR, means and the median.
+        asr_interval: 95 %, Wilson.
+        mean_interval: Of AVG. Q, 95 %, bootstrap over the successes.
+        median_interval: At least 95 %, from order statistics, failures infinite.
+        curve: Success against queries.
+        rate: Queries a second of one process, over the time it worked on this run; NaN if that is unknown.
+    """
+
+    summary: Summary
+    asr_interval: Interval
+    mean_interval: Interval
+    median_interval: Interval
+    curve: list[Point]
+    rate: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method's run against one target.
+
+    Attributes:
+        run: The run as the store knows it.
+        method: Its name in this report, unlike that of any other run against the target.
+        rows: Its images that are done, cut to the table's budget.
+        unfinished: Images asked for that are not done yet.
+        numbers: What the rows amount to.
+    """
+
+    run: RunInfo
+    method: str
+    rows: list[Row]
+    unfinished: int
+    numbers: Numbers
+
+    @property
+    def attacked(self) -> list[Row]:
+        """The rows that count: all but those the target got wrong from the start."""
+        return [row for row in self.rows if row.end != "already_wrong"]
+
+    def by_image(self) -> dict[str, Row]:
+        """The rows that count, by image; the checksum tells an image, wherever it stands in its set."""
+        return {row.checksum: row for row in self.attacked}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs against one target on one image set: a column of a table.
+
+    Attributes:
+        target: The target's spec.
+        name: How its column is headed.
+        source: Where the images are.
+        classes: What the classes are called; may be empty.
+        eps: The radius of the ball that was used; NaN if it cannot be told.
+        entries: A run each, in the order of the store.
+    """
+
+    target: str
+    name: str
+    source: str
+    classes: tuple[str, ...]
+    eps: float
+    entries: list[Entry]
+
+    def entry(self, method: str) -> Entry | None:
+        """The run of a method, None if there is none."""
+        return next((entry for entry in self.entries if entry.method == method), None)
+
+    def pairs(self) -> dict[tuple[int, int], Paired]:
+        """Every two entries compared on the images that both attacked, by their places i < j."""
+        from dowse.report.paired import compare_rows
+
+        images = [entry.by_image() for entry in self.entries]
+        return {
+            (i, j): compare_rows(images[i], images[j]) for i in range(len(images)) for j in range(i + 1, len(images))
+        }
+
+
+@dataclass(frozen=True)
+class Table:
+    """Runs that can stand in one table: one norm, one radius, one budget.
+
+    Attributes:
+        norm: "l2" or "linf".
+        eps: The radius as it was asked for; None is the paper's.
+        budget: The most queries an image may cost.
+        targeted: Whether each image had a class to be reached.
+        groups: A column each.
+    """
+
+    norm: str
+    eps: float | None
+    budget: int
+    targeted: bool
+    groups: list[Group]
+
+    @property
+    def methods(self) -> list[str]:
+        """The rows of the table, in the order in which runs first name them."""
+        return list(dict.fromkeys(entry.method for group in self.groups for entry in group.entries))
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a store tells.
+
+    Attributes:
+        title: What it is called.
+        folder: Where the store is.
+        tables: Tables in the order of the store.
+        sessions: Every process that wrote there.
+    """
+
+    title: str
+    folder: str
+    tables: list[Table]
+    sessions: list[SessionInfo]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All runs."""
+        return [entry for table in self.tables for group in table.groups for entry in group.entries]
+
+
+def best(values: list[float], *, largest: bool) -> set[int]:
+    """The places of the best among values, all of them if they tie; NaN is never best, nor is a lone value."""
+    known = [value for value in values if math.isfinite(value)]
+    if len(known) < 2:
+        return set()
+    top = max(known) if largest else min(known)
+    return {i for i, value in enumerate(values) if value == top}
+
+
+def plain(value: Any) -> Any:
+    """A number as JSON can say it: None where it is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

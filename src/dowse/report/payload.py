@@ -1,0 +1,89 @@
+"""What the page's script draws from: curves, pairs, rows, pictures and traces as compact JSON values."""
+
+import math
+from typing import Any
+
+from dowse.report.gallery import Gallery
+from dowse.report.intervals import Interval
+from dowse.report.model import Entry, Group, Report, Table
+from dowse.report.names import class_name
+from dowse.report.numbers import caption, short_captions
+from dowse.result import End
+
+ENDS = list(End)
+INFINITE = -1  # a number of queries that is infinite; JSON has no word for it
+
+
+def payload(report: Report, gallery: Gallery) -> dict[str, Any]:
+    """The values of the script; `page/*.js` say what each is for."""
+    shorts = short_captions(report.tables)
+    return {
+        "tables": [
+            {
+                "caption": caption(table),
+                "short": shorts[t], "budget": table.budget, "norm": table.norm, "methods": table.methods,
+                "groups": [_group(table, group, gallery, f"{t}.{g}") for g, group in enumerate(table.groups)],
+            }
+            for t, table in enumerate(report.tables)
+        ],
+        "ends": [[str(end), end.sentence] for end in ENDS],
+        "pictures": gallery.pictures,
+        "strips": gallery.strips,
+    }  # fmt: skip
+
+
+def _group(table: Table, group: Group, gallery: Gallery, place: str) -> dict[str, Any]:
+    names: dict[str, tuple[int, str, int | None]] = {}
+    for entry in group.entries:
+        for row in entry.rows:
+            names.setdefault(row.checksum, (row.position, row.name, row.label))
+    order = sorted(names, key=lambda key: names[key][0])
+    index = {key: i for i, key in enumerate(order)}
+    methods = {method: i for i, method in enumerate(table.methods)}
+    labels = sorted({row.predicted for e in group.entries for row in e.rows if row.predicted is not None})
+    return {
+        "id": place,
+        "name": group.name,
+        "images": [[names[key][1], class_name(group.classes, names[key][2])] for key in order],
+        "classes": {str(label): class_name(group.classes, label) for label in labels},
+        "entries": [_entry(table, entry, methods, index) for entry in group.entries],
+        "pairs": [
+            [i, j, p.n, p.wins, p.losses, _number(p.mean_difference), _p(p.sign_p), _p(p.wilcoxon_p)]
+            for (i, j), p in group.pairs().items()
+        ],
+        "traces": {str(index[key]): traces for key, traces in gallery.traces.get(place, {}).items() if key in index},
+    }
+
+
+def _entry(table: Table, entry: Entry, methods: dict[str, int], index: dict[str, int]) -> dict[str, Any]:
+    numbers, summary = entry.numbers, entry.numbers.summary
+    rows = sorted(entry.rows, key=lambda row: index[row.checksum])
+    return {
+        "m": methods[entry.method],
+        "n": summary.n,
+        "ok": summary.successes,
+        "median": _triple(summary.median_queries, numbers.median_interval),
+        "asr": _triple(summary.asr, numbers.asr_interval),
+        "curve": [[p.queries, round(p.rate, 4), round(p.low, 4), round(p.high, 4)] for p in numbers.curve],
+        "rows": [
+            [index[r.checksum] for r in rows],
+            [r.queries for r in rows],
+            [ENDS.index(r.end) for r in rows],
+            [r.predicted for r in rows],
+            [_number(r.l2 if table.norm == "l2" else r.linf) for r in rows],
+        ],
+    }
+
+
+def _triple(value: float, interval: Interval) -> list[float | None]:
+    return [_number(value), *map(_number, interval)]
+
+
+def _number(value: float | None) -> float | None:
+    if value is None or math.isnan(value):
+        return None
+    return INFINITE if math.isinf(value) else float(f"{value:.5g}")
+
+
+def _p(value: float) -> float:
+    return float(f"{value:.3g}")

@@ -1,0 +1,244 @@
+"""The report in a real browser: it opens from disk, and everything on it does what it says."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dowse.result import End
+from tests.stores import CELL, Made
+
+pytestmark = pytest.mark.browser
+
+FAST, SLOW = [10, 20, 30, 40, None, 60, 70, 80], [100, 200, 300, None, None, 600, 700, 800]
+OTHER = replace(CELL, target="dowse:imagenet_mobilenetv2")
+EVIL = '</script><script>window.evil = 1</script><img src=x onerror="window.evil = 2">'
+
+
+@pytest.fixture
+def usual(page: Callable[..., Path]) -> Path:
+    runs = [Made("RGF", SLOW), Made("P-RGF", FAST), Made("NES", [None] * 8), Made("RGF", FAST, OTHER)]
+    return page("usual", [*runs, Made("RGF", SLOW, replace(CELL, norm="linf"))])
+
+
+@pytest.fixture
+def forty(page: Callable[..., Path]) -> Path:
+    runs = [Made(f"method {i:02}", [5 + i + 20 * j for j in range(12)], pictures=3) for i in range(40)]
+    return page("forty", runs)
+
+
+@pytest.fixture
+def many(page: Callable[..., Path]) -> Path:
+    taken = [1 + i * 7 % 990 if i % 5 else None for i in range(5000)]
+    return page("many", [Made(name, taken, pictures=30) for name in ("RGF", "P-RGF")])
+
+
+def column(browser: Any, place: int) -> list[str]:
+    return list(browser.run(
+        "return [...document.querySelector('table.results').tBodies[0].rows].filter((row) => !row.hidden)"
+        ".map((row) => row.children[arguments[0]].dataset.v)", place,
+    ))  # fmt: skip
+
+
+def sort_by(browser: Any, place: int) -> str:
+    return str(browser.run(
+        "const heads = [...document.querySelector('table.results').querySelectorAll('th[aria-sort]')];"
+        "heads[arguments[0]].querySelector('button').click();"
+        "return heads[arguments[0]].getAttribute('aria-sort')", place,
+    ))  # fmt: skip
+
+
+def test_it_opens_from_disk_with_no_complaint_and_no_request(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    assert browser.complaints() == []
+    assert [address for address in browser.requests() if not address.startswith("data:")] == [usual.as_uri()]
+    assert (
+        browser.run("return performance.getEntriesByType('resource').filter((e) => !e.name.startsWith('data:')).length")
+        == 0
+    )
+    browser.wait("return document.querySelectorAll('.slot-curves svg.chart').length === 3")
+
+
+def test_a_click_on_a_heading_sorts(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    assert column(browser, 0) == ["RGF", "P-RGF", "NES"]
+    assert sort_by(browser, 2) == "ascending"
+    rising = column(browser, 2)
+    assert rising[-1] == ""  # no success, no mean: last either way
+    assert [float(v) for v in rising[:2]] == sorted(float(v) for v in rising[:2])
+    assert sort_by(browser, 2) == "descending"
+    assert column(browser, 2) == [rising[1], rising[0], ""]
+    assert sort_by(browser, 3) == "ascending"
+    assert column(browser, 3)[-1] == "inf"
+    assert sort_by(browser, 0) == "ascending"
+    assert column(browser, 0) == ["NES", "P-RGF", "RGF"]
+    assert (
+        browser.run("return document.querySelectorAll('table.results:first-of-type th[aria-sort=ascending]').length")
+        == 1
+    )
+
+
+def test_methods_and_targets_are_filtered(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    browser.find("#filter").send_keys("p-rgf")
+    assert column(browser, 0) == ["P-RGF"]
+    assert browser.find("#shown").text == "1 of 4 rows"
+    browser.run("const f = document.getElementById('filter'); f.value = ''; f.dispatchEvent(new Event('input'))")
+    assert len(column(browser, 0)) == 3
+    browser.run(
+        "const t = document.getElementById('target'); t.value = 'MobileNetV2'; t.dispatchEvent(new Event('change'))"
+    )
+    heads = (
+        "return [...document.querySelector('table.results').querySelectorAll('th.target')]"
+        ".filter((head) => !head.hidden).map((head) => head.textContent)"
+    )
+    assert browser.run(heads) == ["MobileNetV2"]
+
+
+def test_an_image_is_enlarged_and_closed_by_keyboard(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    browser.wait("return document.querySelector('[data-card=\"0\"]')")
+    browser.run("document.querySelector('[data-card=\"0\"]').focus({preventScroll: true})")
+    browser.press("ENTER")
+    browser.wait("return document.getElementById('dialog').open")
+    first = browser.find("#enlarged").text
+    assert "goldfish →" in first
+    text = "return document.querySelector('#dialog .large .note').textContent"
+    assert browser.run(text).startswith("1 of")
+    browser.press("ARROW_RIGHT")
+    assert browser.run(text).startswith("2 of")
+    browser.press("ARROW_LEFT")
+    browser.press("ARROW_LEFT")
+    number = int(browser.run(text).split()[0])
+    assert number == browser.run("return document.querySelectorAll('[data-card]').length")
+    browser.press("ESCAPE")
+    browser.wait("return !document.getElementById('dialog').open")
+    assert browser.run("return document.activeElement.dataset.card") == str(number - 1)
+    browser.wait("return document.querySelector('.card img').naturalWidth === 24")
+    assert browser.complaints() == []
+
+
+def test_the_legend_chooses_and_the_chart_tells_its_values(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    lines = "return document.querySelector('.slot-curves .plot').querySelectorAll('path.curve').length"
+    browser.wait(f"{lines} === 3")
+    browser.click(".slot-legend button.method")
+    assert browser.run(lines) == 2
+    assert browser.find(".slot-legend button.method").get_attribute("aria-pressed") == "false"
+    browser.click(".slot-legend button.method")
+    browser.run("document.querySelector('.slot-curves svg.chart').focus()")
+    browser.press("ARROW_RIGHT")
+    tip = browser.run("return document.querySelector('.slot-curves .tip').textContent")
+    assert "within" in tip
+    assert "P-RGF" in tip
+    browser.run(
+        "const svg = document.querySelector('.slot-curves svg.chart'), box = svg.getBoundingClientRect();"
+        "svg.dispatchEvent(new PointerEvent('pointermove', {clientX: box.right - 14, clientY: box.top + 50}))"
+    )
+    assert "87.5%" in browser.run("return document.querySelector('.slot-curves .tip').textContent")
+
+
+def test_rows_are_found_and_paged(browser: Any, many: Path) -> None:
+    browser.open(many)
+    assert many.stat().st_size < 20_000_000
+    assert browser.complaints() == []
+    status = "return document.querySelector('.pager [role=status]').textContent"
+    assert browser.run(status) == "1–25 of 10,000"
+    browser.click(".pager button:last-child")
+    assert browser.run(status) == "26–50 of 10,000"
+    browser.find("#images input[type=search]").send_keys("4999.png")
+    assert browser.run(status) == "1–2 of 2"
+
+
+def test_forty_methods_stay_legible(browser: Any, forty: Path) -> None:
+    browser.open(forty)
+    assert browser.complaints() == []
+    browser.wait("return document.querySelectorAll('.slot-curves path.curve').length === 6")
+    assert browser.run("return document.querySelectorAll('.slot-curves .ghosts path').length") == 34
+    assert browser.run("return document.querySelectorAll('.slot-legend button.method').length") == 40
+    looks = (
+        "return new Set([...document.querySelectorAll('.slot-legend line')]"
+        ".map((line) => line.getAttribute('style') + line.getAttribute('stroke-dasharray'))).size"
+    )
+    assert browser.run(looks) == 40
+    assert browser.overflow() <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 390, 1280])
+@pytest.mark.parametrize("name", ["usual", "forty", "many"])
+def test_nothing_is_wider_than_the_window(
+    browser: Any, request: pytest.FixtureRequest, name: str, width: int, scheme: str
+) -> None:
+    browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
+    browser.wait("return document.querySelector('.slot-curves svg.chart')")
+    assert browser.overflow() <= 0
+    dark = browser.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(19, 20, 22)"
+    assert dark == (scheme == "dark")
+
+
+def test_the_theme_can_be_chosen(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    colour = "return getComputedStyle(document.documentElement).backgroundColor"
+    light = browser.run(colour)
+    browser.click("#theme")
+    assert browser.run(colour) == light
+    browser.click("#theme")
+    assert browser.run(colour) != light
+    browser.click("#theme")
+    assert browser.run(colour) == light
+
+
+def test_traces_are_drawn_on_choice(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    browser.wait("return document.querySelectorAll('.slot-traces svg[role=img]').length >= 2")
+    names = "return [...document.querySelectorAll('.slot-traces figcaption')].map((c) => c.textContent)"
+    assert browser.run(names) == ["loss f(x)", "α, cosine of prior and gradient"]
+    browser.run(
+        "const box = document.querySelectorAll('.slot-traces select')[1];"
+        "box.value = '3'; box.dispatchEvent(new Event('change'))"
+    )
+    browser.wait("return document.querySelectorAll('.slot-traces svg[role=img]').length === 2")
+    assert browser.complaints() == []
+
+
+def test_a_comparison_says_its_sentence(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    browser.run("document.querySelector('.pairs td[data-pair=\"1,0\"]').focus()")
+    said = browser.find(".readout").text
+    assert said.startswith("P-RGF against RGF, 8 images: fewer queries on 7, more on 0, the same on 1")
+
+
+def test_names_are_text_here_too(browser: Any, page: Callable[..., Path]) -> None:
+    cell = replace(CELL, target=f"dowse:{EVIL}", surrogate=(EVIL,))
+    run = Made(EVIL, [1, 2, 3], cell, names=[EVIL + str(i) for i in range(3)], cause=EVIL, skipped=EVIL,
+               ends=[End.TARGET_FAILED, End.ADVERSARIAL, End.ADVERSARIAL])  # fmt: skip
+    browser.open(page("evil", [run, Made("b", [3, 4, 5], cell)]))
+    browser.wait("return document.querySelector('[data-card=\"0\"]')")
+    browser.click('[data-card="0"]')
+    browser.wait("return document.getElementById('dialog').open")
+    assert browser.run("return window.evil === undefined")
+    assert browser.run("return document.querySelectorAll('img:not([src^=\"data:\"])').length") == 0
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize(
+    "run", [Made("none", [None] * 3), Made("one", [7]), Made("wrong", [1], ends=[End.ALREADY_WRONG])],
+    ids=lambda run: run.title,
+)  # fmt: skip
+def test_little_data_makes_no_complaint(browser: Any, page: Callable[..., Path], run: Made) -> None:
+    browser.open(page(run.title, [run]), width=390)
+    assert browser.complaints() == []
+    assert browser.overflow() <= 0
+    assert run.title in browser.find("table.results").text
+
+
+def test_it_can_be_printed(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    assert len(browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]) > 10_000
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert browser.run("return getComputedStyle(document.querySelector('.scroll')).overflowX") == "visible"
+    assert browser.complaints() == []

@@ -1,0 +1,88 @@
+"""Stores made by hand for tests of the report: any number of methods and images, with no attack at all."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dowse.cell import Cell, Plan
+from dowse.imagesets import Entry
+from dowse.messages import Ended
+from dowse.result import End
+from dowse.store import StoreWriter
+from dowse.store.images import save_original
+from dowse.trace import pack
+
+BUDGET = 1000
+POINTS = [{"queries": q, "loss": q / 10, "alpha": 0.25} for q in range(1, 40, 3)]
+CELL = Cell(target="dowse:imagenet_resnet18", surrogate=("dowse:s",), image_set="set", method="prgf", loss="ce")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run to be made: `queries` has a number an image, None for one that ran out of its budget."""
+
+    title: str
+    queries: Sequence[int | None]
+    cell: Cell = CELL
+    names: Sequence[str] = ()
+    ends: Sequence[End] = ()
+    cause: str | None = None
+    pictures: int = 4
+    traces: int = 10**9
+    skipped: str | None = None
+
+
+def make_store(
+    folder: Path, runs: Sequence[Made], *, budget: int = BUDGET, command: Sequence[str] = ("dowse",)
+) -> Path:
+    """Write the runs; image i of every run is the same image, `pictures` of each run have pixels."""
+    with StoreWriter(folder, list(command)) as store:
+        for number, run in enumerate(runs):
+            cell = Cell(**{**vars(run.cell), "options": {**run.cell.options, "number": number}})
+            plan = Plan(cell=cell, title=run.title, budget=budget, count=None)
+            names = run.names or [f"{i:04}.png" for i in range(len(run.queries))]
+            store.begin(plan, "images", [Entry(name, 1) for name in names])
+            store._database.execute(
+                "UPDATE tasks SET owner = ?, image = 'sum' || position WHERE run = ?", (store.session, cell.id)
+            )
+            tasks = store._database.execute(
+                "SELECT id FROM tasks WHERE run = ? ORDER BY position", (cell.id,)
+            ).fetchall()
+            store.write(plan, [ended(run, i, task, budget) for i, (task,) in enumerate(tasks)])
+            if run.skipped:
+                store._database.execute(
+                    "INSERT INTO tasks (run, position, name, skipped) VALUES (?, ?, ?, ?)",
+                    (cell.id, len(tasks), run.skipped, run.skipped),
+                )
+        for i in range(max((run.pictures for run in runs), default=0)):
+            save_original(folder, f"sum{i}", pixels(i))
+    return folder
+
+
+def pixels(seed: int, side: int = 24) -> torch.Tensor:
+    return torch.rand(3, side, side, generator=torch.Generator().manual_seed(seed)).mul(255).round() / 255
+
+
+def ended(run: Made, i: int, task: int, budget: int) -> Ended:
+    taken = run.queries[i]
+    end = run.ends[i] if run.ends else End.BUDGET if taken is None else End.ADVERSARIAL
+    shown = end is End.ADVERSARIAL and i < run.pictures
+    values: dict[str, Any] = {
+        "queries": budget if taken is None else taken, "sent": 1, "budget": budget, "label": 1, "target_label": None,
+        "predicted": 2 + i % 7, "confidence": 0.75, "confidence_before": 0.5, "l2": 0.5, "linf": 0.1, "loss": 1.25,
+        "seconds": 2.0, "cause": run.cause if end is End.TARGET_FAILED else None, "verified": 0,
+        "adversarial": (pixels(i) + 0.02).clamp(0, 1) if shown else None,
+        "trace": pack(POINTS if i < run.traces else []),
+    }  # fmt: skip
+    return Ended(task=task, end=end, **values)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The JSON that a page carries."""
+    text = page.partition('id="data">')[2].partition("</script>")[0]
+    found: dict[str, Any] = json.loads(text)
+    return found

@@ -1,0 +1,80 @@
+"""The experiments that ship: every table of the paper, its rows, and that each resolves without its models."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dowse.cli import app
+from dowse.experiment import load_experiment
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+FILES = sorted(FOLDER.glob("*/*.toml"))
+NORMAL = [
+    "NES", "Bandits_T", "Bandits_TD", "AutoZOOM",
+    "RGF", "P-RGF (λ = 0.5)", "P-RGF (λ = 0.05)", "P-RGF (λ*)",
+    "Averaging (μ = 0.5)", "Averaging (μ = 0.05)", "Averaging (μ*)",
+    "RGF_D", "P-RGF_D (λ = 0.5)", "P-RGF_D (λ = 0.05)", "P-RGF_D (λ*)",
+    "Averaging_D (μ = 0.5)", "Averaging_D (μ = 0.05)", "Averaging_D (μ*)",
+]  # fmt: skip
+DEFENDED = [
+    "NES", "SPSA", "RGF", "P-RGF (λ*)", "Averaging (μ*)", "RGF_D", "P-RGF_D (λ*)", "Averaging_D (μ*)",
+]  # fmt: skip
+ROWS = {
+    "table1": [row for row in NORMAL if "Averaging" not in row],
+    "table2": [row for row in DEFENDED if "Averaging" not in row],
+    "table3": NORMAL,
+    "table4": DEFENDED,
+    "table5": [row for row in NORMAL if row != "AutoZOOM"],
+    "table6": DEFENDED,
+}
+
+
+@pytest.mark.parametrize("where", ["here", "paper"])
+@pytest.mark.parametrize("table", ROWS)
+def test_every_table_has_exactly_the_papers_rows_and_three_targets(where: str, table: str) -> None:
+    plans = load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")
+    targets = dict.fromkeys(plan.cell.target for plan in plans)
+    assert len(targets) == 3
+    for target in targets:
+        assert [plan.title for plan in plans if plan.cell.target == target] == ROWS[table]
+    for plan in plans:
+        cell = plan.cell
+        assert cell.norm == ("linf" if table in ("table5", "table6") else "l2")
+        assert cell.options.get("subspace") == (50 if "_D" in plan.title or "_TD" in plan.title else None)
+        defended = table in ("table2", "table4", "table6")
+        if cell.method in ("rgf", "prgf", "averaging"):
+            assert cell.options["sigma"] == (1e-3 if defended else 1e-4)
+        assert cell.smooth == (15 if defended and cell.method in ("prgf", "averaging") else None)
+        assert plan.budget == (1000 if where == "here" else 10_000)
+
+
+@pytest.mark.parametrize("where", ["here", "paper"])
+def test_tables_share_the_cells_they_have_in_common(where: str) -> None:
+    ids = {
+        table: {plan.cell.id for plan in load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")}
+        for table in ROWS
+    }
+    assert ids["table1"] < ids["table3"]
+    assert ids["table2"] < ids["table4"]
+    assert not ids["table3"] & ids["table5"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOWSE_IMAGENET", str(tmp_path / "none"))
+    monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.0)
+    if file.parent.name == "here":  # its images may be here; what it costs is then asked of real models, elsewhere
+        monkeypatch.setattr("dowse.imagesets.open_images", _no_images)
+    ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])
+    assert ended.exit_code == 0, ended.output
+    found = json.loads(ended.stdout)
+    assert len(found["runs"]) == len(load_experiment(file).plans(lambda target: ""))
+    assert found["queries"] > 0
+
+
+def _no_images(path: str, labels: str = "auto") -> None:
+    from dowse.errors import InputError
+
+    raise InputError(f"there are no images at {path}")
