@@ -29,7 +29,8 @@ def test_the_demo_shows_what_it_did(tmp_path: Path) -> None:
     assert ended.exit_code == 0, ended.output
     for said in ("RGF", "P-RGF + data prior", str(out / "demo.png"), str(out / "report.html")):
         assert said in ended.output
-    assert min(Image.open(out / "demo.png").size) > 500
+    with Image.open(out / "demo.png") as picture:
+        assert min(picture.size) > 500
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "P-RGF + data prior" in page
     with Store(out) as store:

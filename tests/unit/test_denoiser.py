@@ -16,6 +16,7 @@ from dowse.cli import app
 from dowse.defences import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.crafting import craft
 from dowse.defences.curve import write_curve
+from dowse.defences.denoiser import stand_out
 from dowse.defences.measure import measure_defence
 from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw
 from dowse.models.mobilenet import MobileNetV2
@@ -65,15 +66,24 @@ class TestTheNetwork:
         x = images(2)
         assert torch.equal(Denoiser(lambda seen: seen, DenoisingUNet((4, 8), shuffle).eval())(x), x)
 
-    @pytest.mark.parametrize("shuffle", [1, 2])
+    @pytest.mark.parametrize(("shuffle", "detail"), [(1, False), (2, False), (1, True), (2, True)])
     @pytest.mark.parametrize("size", [(1, 1), (7, 16), (17, 9), (32, 32)])
-    def test_any_size_comes_back_at_its_size(self, size, shuffle):
-        unet = trained(DenoisingUNet((4, 8, 8), shuffle))
+    def test_any_size_comes_back_at_its_size(self, size, shuffle, detail):
+        unet = trained(DenoisingUNet((4, 8, 8), shuffle, detail))
         x = torch.rand(2, 3, *size, generator=generator(0))
         dx = unet(x)
         assert dx.shape == x.shape
         assert dx.any()
         assert torch.equal(Denoiser(lambda seen: seen, unet)(x), x - dx)
+
+    def test_what_stands_out_is_the_difference_to_the_neighbourhood(self):
+        flat = torch.full((1, 3, 5, 5), 0.4)
+        torch.testing.assert_close(stand_out(flat), torch.zeros_like(flat))
+        flat[0, 1, 2, 2] += 0.9
+        expected = torch.zeros_like(flat)
+        expected[0, 1, 1:4, 1:4] = -0.1
+        expected[0, 1, 2, 2] = 0.8
+        torch.testing.assert_close(stand_out(flat), expected)
 
     def test_no_rows_are_no_rows(self):
         assert trained(DenoisingUNet((4, 8)))(torch.empty(0, 3, 16, 16)).shape == (0, 3, 16, 16)
@@ -202,6 +212,22 @@ class TestTheTraining:
         assert [step.number for step in steps] == list(range(1, 81))
         assert np.mean(learner.losses[-20:]) < 0.8 * np.mean(learner.losses[:5])
 
+    def test_warming_up_compares_pixels_and_asks_the_classifier_nothing(self, noise):
+        class Asked(Small):
+            calls = 0
+
+            def forward(self, x):
+                self.calls += 1
+                return super().forward(x)
+
+        net = Asked()
+        training = Training(**{**vars(self.training), "steps": 6, "warm_up": 4, "detail": True})
+        learner = Learner(net, training)
+        for step in learner.run(images(), noise):
+            assert net.calls == 2 * max(0, step.number - 4)
+        clean, noisy = draw(images(), noise, training, generator(training.seed))
+        assert learner.losses[0] == pytest.approx(float((noisy - clean).abs().mean()))
+
     def test_it_goes_on_as_if_it_had_never_stopped(self, noise, tmp_path):
         whole = Learner(Small(), self.training)
         list(whole.run(images(), noise))
@@ -236,6 +262,7 @@ class TestTheTraining:
         ("made", "message"),
         [
             (lambda: Training(steps=0), "steps"),
+            (lambda: Training(steps=5, warm_up=6), "warm_up must be between 0 and steps"),
             (lambda: Training(eps=0.0), "eps"),
             (lambda: Training(eps=12.0), "eps"),
             (lambda: Training(clean=1.5), "clean"),
@@ -256,6 +283,8 @@ class TestTheTraining:
         assert len(rows) == 31
         assert picture.read_bytes().startswith(b"\x89PNG")
         write_curve([], tmp_path)
+        write_curve([0.1] * 5, tmp_path, warm_up=10)
+        write_curve([0.1] * 10 + [2.0] * 30, tmp_path, warm_up=10)
 
 
 class TestTheCommand:

@@ -23,6 +23,7 @@ def train_denoiser(
     out: Annotated[Path, typer.Option(help="Folder for the weights, the checkpoint and the loss curve.")],
     source: Annotated[list[str] | None, typer.Option(help="A net to learn the noise of, besides the target.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps of the optimiser.")] = 1000,
+    warm_up: Annotated[int, typer.Option(min=0, help="Of the steps, so many compare pixels first.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Images a step.")] = 16,
     crop: Annotated[int | None, typer.Option(min=1, help="Train on random squares of this side.")] = None,
     eps: Annotated[float, typer.Option(help="The largest noise, in levels of 255.")] = 12.0,
@@ -31,6 +32,7 @@ def train_denoiser(
     rate: Annotated[float, typer.Option(help="The optimiser's first rate.")] = 3e-3,
     channels: Annotated[str, typer.Option(help="Channels of the U-Net's levels.")] = "16,32,64",
     shuffle: Annotated[int, typer.Option(min=1, help="Side of the pixel blocks it works on; 2 at ImageNet size.")] = 1,
+    detail: Annotated[bool, typer.Option("--detail", help="Show it how pixels stand out of their neighbours.")] = False,
     size: Annotated[int | None, typer.Option(min=1, help="Side of the images; the target's if left out.")] = None,
     hold_out: Annotated[int, typer.Option(min=0, help="Images from the end to measure on, not to train on.")] = 0,
     test_images: Annotated[str | None, typer.Option(help="Labelled images to measure on instead.")] = None,
@@ -57,8 +59,9 @@ def train_denoiser(
             raise InputError("--test-source measures on images: give --test-images or --hold-out")
         side = size or input_size(target)
         training = Training(
-            steps=steps, batch=batch, crop=crop, eps=eps / 255, clean=clean, attack_steps=attack_steps, rate=rate,
-            channels=tuple(map(int, _numbers("channels", channels))), shuffle=shuffle, seed=seed,
+            steps=steps, warm_up=warm_up, batch=batch, crop=crop, eps=eps / 255, clean=clean, attack_steps=attack_steps,
+            rate=rate, channels=tuple(map(int, _numbers("channels", channels))), shuffle=shuffle, detail=detail,
+            seed=seed,
         )  # fmt: skip
         sizes = [level / 255 for level in _numbers("test-eps", test_eps)]
         net = resolve_surrogate(target)
@@ -97,9 +100,9 @@ def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out
                 bars.update(training, completed=step.number, loss=f"loss {sum(recent) / len(recent):.4f}")
                 if step.number % CHECKPOINT_EVERY == 0 or step.number == steps:
                     learner.save(out / "checkpoint.pt")
-                    write_curve(learner.losses, out)
+                    write_curve(learner.losses, out, learner.training.warm_up)
     save_denoiser(learner.unet, out / "denoiser.safetensors")
-    table, picture = write_curve(learner.losses, out)
+    table, picture = write_curve(learner.losses, out, learner.training.warm_up)
     typer.echo(f"weights {out / 'denoiser.safetensors'}, loss curve {table} and {picture}")
 
 

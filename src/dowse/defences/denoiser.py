@@ -20,6 +20,7 @@ from dowse.tuning import channels_last
 
 IMAGENET_MOBILENETV2 = "denoiser_imagenet_mobilenetv2.safetensors"
 CIFAR10_RESNET20 = "denoiser_cifar10_resnet20.safetensors"
+DETAIL = 10.0  # makes noise of a few levels as large as the contrasts of an image
 
 
 class Denoiser(Defence):
@@ -54,16 +55,18 @@ class DenoisingUNet(nn.Module):
     Args:
         channels: Channels of each level, each level at half the size of the one before.
         shuffle: Side of the blocks of pixels that become channels of the first level; 1 works on pixels.
+        detail: Whether it is shown, beside the image, how each pixel stands out of its neighbours; noise, small
+            beside the contrasts of an image, is then learnt in fewer steps.
     """
 
-    def __init__(self, channels: Sequence[int] = (16, 32, 64), shuffle: int = 1) -> None:
+    def __init__(self, channels: Sequence[int] = (16, 32, 64), shuffle: int = 1, detail: bool = False) -> None:
         super().__init__()
         if shuffle < 1 or not channels or min(channels) < 1:
             raise InputError(f"a U-Net needs channels and shuffle of at least 1, got {tuple(channels)} and {shuffle}")
-        self.channels, self.shuffle = tuple(channels), shuffle
+        self.channels, self.shuffle, self.detail = tuple(channels), shuffle, detail
         pixels, first = 3 * shuffle**2, channels[0]
         steps = list(pairwise(channels))
-        self.enter = nn.Sequential(_conv(pixels, first), _conv(first, first))
+        self.enter = nn.Sequential(_conv(2 * pixels if detail else pixels, first), _conv(first, first))
         self.down = nn.ModuleList(nn.Sequential(_conv(a, b, stride=2), _conv(b, b)) for a, b in steps)
         self.up = nn.ModuleList(_conv(a + b, a) for a, b in steps)
         self.leave = nn.Conv2d(first, pixels, 3, padding=1)
@@ -75,8 +78,9 @@ class DenoisingUNet(nn.Module):
         height, width = x.shape[-2:]
         block = self.shuffle * 2 ** len(self.down)
         missing = (0, -width % block, 0, -height % block)
-        y = self.enter(F.pixel_unshuffle(F.pad(x, missing, mode="replicate") if any(missing) else x, self.shuffle))
-        lateral = [y]
+        whole = F.pad(x, missing, mode="replicate") if any(missing) else x
+        shown = torch.cat([whole, DETAIL * stand_out(whole)], 1) if self.detail else whole
+        lateral = [self.enter(F.pixel_unshuffle(shown, self.shuffle))]
         for down in self.down:
             lateral.append(down(lateral[-1]))
         y = lateral.pop()
@@ -84,6 +88,11 @@ class DenoisingUNet(nn.Module):
             side = lateral.pop()
             y = up(torch.cat([F.interpolate(y, size=side.shape[-2:]), side], 1))
         return F.pixel_shuffle(self.leave(y), self.shuffle)[..., :height, :width]
+
+
+def stand_out(x: Tensor) -> Tensor:
+    """How each pixel of x, (n, C, H, W), differs from the mean of its 3×3 neighbourhood."""
+    return x - F.avg_pool2d(F.pad(x, (1, 1, 1, 1), mode="replicate"), 3, 1)
 
 
 def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
@@ -99,6 +108,8 @@ def save_denoiser(unet: DenoisingUNet, path: str | os.PathLike[str]) -> None:
         for name, value in unet.state_dict().items()
     }
     shape = {"channels": ",".join(map(str, unet.channels)), "shuffle": str(unet.shuffle)}
+    if unet.detail:
+        shape["detail"] = "true"
     safetensors.torch.save_file(state, os.fspath(path), metadata=shape)
 
 
@@ -110,7 +121,8 @@ def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
         with safetensors.safe_open(os.fspath(path), framework="pt") as file:
             shape = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
-        unet = DenoisingUNet([int(c) for c in shape["channels"].split(",")], int(shape["shuffle"]))
+        channels = [int(c) for c in shape["channels"].split(",")]
+        unet = DenoisingUNet(channels, int(shape["shuffle"]), detail="detail" in shape)
         unet.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in state.items()})
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise InputError(

@@ -64,5 +64,5 @@ def measure_defence(
         right += torch.tensor([[correct(one, points, y) for one in (net, defended)] for points in seen])
         if on_progress is not None:
             on_progress(start + len(x), len(images))
-    shares = (right / len(images)).tolist()
+    shares = (right.double() / len(images)).tolist()
     return [Accuracy(name, size, *share) for (name, size), share in zip(kinds, shares, strict=True)]

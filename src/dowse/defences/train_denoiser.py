@@ -24,6 +24,7 @@ class Training:
 
     Attributes:
         steps: Steps of the optimiser: Adam, its rate falling along half a cosine.
+        warm_up: How many of the steps, from the first, are pixel-guided, which costs no pass through the classifier.
         batch: Images a step.
         crop: Side of the random squares that are cut out of the images; None takes whole images.
         eps: The largest noise, per pixel; every image gets noise of a random size below it.
@@ -32,10 +33,12 @@ class Training:
         rate: The optimiser's first rate.
         channels: Of the U-Net.
         shuffle: Of the U-Net.
+        detail: Of the U-Net.
         seed: Of everything random.
     """
 
     steps: int = 1000
+    warm_up: int = 0
     batch: int = 16
     crop: int | None = None
     eps: float = 12 / 255
@@ -44,11 +47,14 @@ class Training:
     rate: float = 3e-3
     channels: tuple[int, ...] = (16, 32, 64)
     shuffle: int = 1
+    detail: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
         count(steps=self.steps, batch=self.batch, attack_steps=self.attack_steps)
         positive(rate=self.rate, eps=self.eps)
+        if not 0 <= self.warm_up <= self.steps:
+            raise InputError(f"warm_up must be between 0 and steps, got {self.warm_up} of {self.steps}")
         fraction(clean=self.clean, eps=self.eps)
         if self.crop is not None:
             count(crop=self.crop)
@@ -65,7 +71,8 @@ class Learner:
     """A U-Net in training: its weights, optimiser, random stream and losses, all of which a checkpoint restores.
 
     The loss is the logits-guided one of Liao et al. 2018, Sec. 3.3: the mean of |net(x̂) − net(x)| over classes, where
-    x̂ is the denoised noisy image and x the clean one. No labels are needed.
+    x̂ is the denoised noisy image and x the clean one; while warming up it is their pixel-guided one, the mean of
+    |x̂ − x| (Sec. 3.2). No labels are needed.
 
     Args:
         net: The classifier, pixels (n, 3, H, W) in [0, 1] to logits; it stays as it is.
@@ -76,7 +83,7 @@ class Learner:
         self.net, self.training = net, training
         with torch.random.fork_rng():
             torch.manual_seed(training.seed)
-            self.unet = DenoisingUNet(training.channels, training.shuffle)
+            self.unet = DenoisingUNet(training.channels, training.shuffle, training.detail)
         channels_last(self.unet)
         self.optimizer = torch.optim.Adam(self.unet.parameters(), lr=training.rate)
         self.rng = torch.Generator().manual_seed(training.seed)
@@ -90,9 +97,13 @@ class Learner:
             for group in self.optimizer.param_groups:
                 group["lr"] = self.training.rate * (1 + math.cos(math.pi * done)) / 2
             clean, noisy = draw(images, noise, self.training, self.rng)
-            with torch.no_grad():
-                wanted = self.net(clean)
-            loss = (self.net(noisy - self.unet(noisy)) - wanted).abs().mean()
+            denoised = noisy - self.unet(noisy)
+            if len(self.losses) < self.training.warm_up:
+                loss = (denoised - clean).abs().mean()
+            else:
+                with torch.no_grad():
+                    wanted = self.net(clean)
+                loss = (self.net(denoised) - wanted).abs().mean()
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
