@@ -228,15 +228,17 @@ class TestTheTraining:
         clean, noisy = draw(images(), noise, training, generator(training.seed))
         assert learner.losses[0] == pytest.approx(float((noisy - clean).abs().mean()))
 
-    def test_it_goes_on_as_if_it_had_never_stopped(self, noise, tmp_path):
-        whole = Learner(Small(), self.training)
+    @pytest.mark.parametrize("warm_up", [0, 5, 11, 12])
+    def test_it_goes_on_as_if_it_had_never_stopped(self, noise, tmp_path, warm_up):
+        training = Training(**{**vars(self.training), "warm_up": warm_up})
+        whole = Learner(Small(), training)
         list(whole.run(images(), noise))
-        first = Learner(Small(), self.training)
+        first = Learner(Small(), training)
         for step in first.run(images(), noise):
             if step.number == 11:
                 first.save(tmp_path / "checkpoint.pt")
                 break
-        second = Learner(Small(), self.training)
+        second = Learner(Small(), training)
         second.restore(tmp_path / "checkpoint.pt")
         assert len(second.losses) == 11
         list(second.run(images(), noise))

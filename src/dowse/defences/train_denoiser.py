@@ -24,7 +24,8 @@ class Training:
 
     Attributes:
         steps: Steps of the optimiser: Adam, its rate falling along half a cosine.
-        warm_up: How many of the steps, from the first, are pixel-guided, which costs no pass through the classifier.
+        warm_up: How many of the first steps are pixel-guided, which costs no pass through the classifier. The
+            optimiser starts anew after them, and its rate falls once more.
         batch: Images a step.
         crop: Side of the random squares that are cut out of the images; None takes whole images.
         eps: The largest noise, per pixel; every image gets noise of a random size below it.
@@ -85,20 +86,24 @@ class Learner:
             torch.manual_seed(training.seed)
             self.unet = DenoisingUNet(training.channels, training.shuffle, training.detail)
         channels_last(self.unet)
-        self.optimizer = torch.optim.Adam(self.unet.parameters(), lr=training.rate)
+        self.optimizer = self._new_optimizer()
         self.rng = torch.Generator().manual_seed(training.seed)
         self.losses: list[float] = []
 
     def run(self, images: Tensor, noise: Tensor) -> Iterator[Step]:
         """Train to the end on clean images, (n, 3, H, W), and their noise, (kinds, n, 3, H, W); yields each step."""
         self.unet.train()
-        while len(self.losses) < self.training.steps:
-            done = len(self.losses) / self.training.steps
+        steps, warm_up = self.training.steps, self.training.warm_up
+        while (number := len(self.losses)) < steps:
+            warming = number < warm_up
+            if number == warm_up:
+                self.optimizer = self._new_optimizer()
+            done = number / warm_up if warming else (number - warm_up) / (steps - warm_up)
             for group in self.optimizer.param_groups:
                 group["lr"] = self.training.rate * (1 + math.cos(math.pi * done)) / 2
             clean, noisy = draw(images, noise, self.training, self.rng)
             denoised = noisy - self.unet(noisy)
-            if len(self.losses) < self.training.warm_up:
+            if warming:
                 loss = (denoised - clean).abs().mean()
             else:
                 with torch.no_grad():
@@ -109,6 +114,9 @@ class Learner:
             self.optimizer.step()
             self.losses.append(float(loss.detach()))
             yield Step(len(self.losses), self.losses[-1])
+
+    def _new_optimizer(self) -> torch.optim.Adam:
+        return torch.optim.Adam(self.unet.parameters(), lr=self.training.rate)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint; the old one is replaced at once or not at all."""
