@@ -247,6 +247,14 @@ class TestTheTraining:
             assert torch.equal(a, b)
         assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
 
+    def test_it_begins_with_other_weights_of_its_shape(self):
+        learner, other = Learner(Small(), self.training), trained(DenoisingUNet(self.training.channels))
+        learner.begin_with(other)
+        for ours, theirs in zip(learner.unet.state_dict().values(), other.state_dict().values(), strict=True):
+            assert torch.equal(ours, theirs)
+        with pytest.raises(dowse.InputError, match="train with the same shape"):
+            learner.begin_with(DenoisingUNet(self.training.channels, detail=True))
+
     def test_the_classifier_and_the_global_generator_stay_as_they_are(self, noise):
         net, state = Small(), torch.get_rng_state()
         before = net.mix.clone()

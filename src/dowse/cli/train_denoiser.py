@@ -33,6 +33,9 @@ def train_denoiser(
     channels: Annotated[str, typer.Option(help="Channels of the U-Net's levels.")] = "16,32,64",
     shuffle: Annotated[int, typer.Option(min=1, help="Side of the pixel blocks it works on; 2 at ImageNet size.")] = 1,
     detail: Annotated[bool, typer.Option("--detail", help="Show it how pixels stand out of their neighbours.")] = False,
+    start: Annotated[
+        Path | None, typer.Option(help="Begin with the weights of a denoiser that was trained before.")
+    ] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Side of the images; the target's if left out.")] = None,
     hold_out: Annotated[int, typer.Option(min=0, help="Images from the end to measure on, not to train on.")] = 0,
     test_images: Annotated[str | None, typer.Option(help="Labelled images to measure on instead.")] = None,
@@ -49,6 +52,7 @@ def train_denoiser(
     with failing_kindly():
         import torch
 
+        from dowse.defences.denoiser import load_denoiser
         from dowse.defences.train_denoiser import Learner, Training
         from dowse.errors import InputError
         from dowse.imagesets import input_size
@@ -77,6 +81,8 @@ def train_denoiser(
         if (out / "checkpoint.pt").is_file():
             learner.restore(out / "checkpoint.pt")
             typer.echo(f"going on from step {len(learner.losses)} of {steps}")
+        elif start is not None:
+            learner.begin_with(load_denoiser(start))
         _train(learner, x[:end], [net, *map(resolve_surrogate, source or ())], out)
         if test_source is not None:
             _measure(learner, resolve_surrogate(test_source), tested, sizes, out)

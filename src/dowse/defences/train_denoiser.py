@@ -115,6 +115,16 @@ class Learner:
             self.losses.append(float(loss.detach()))
             yield Step(len(self.losses), self.losses[-1])
 
+    def begin_with(self, unet: DenoisingUNet) -> None:
+        """Take over the weights of another U-Net of the same shape before the first step."""
+        theirs, ours = ((u.channels, u.shuffle, u.detail) for u in (unet, self.unet))
+        if theirs != ours:
+            raise InputError(
+                f"the denoiser to begin with has channels, shuffle, detail = {theirs}, this training {ours}: "
+                "train with the same shape"
+            )
+        self.unet.load_state_dict(unet.state_dict())
+
     def _new_optimizer(self) -> torch.optim.Adam:
         return torch.optim.Adam(self.unet.parameters(), lr=self.training.rate)
 
