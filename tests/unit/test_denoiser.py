@@ -16,7 +16,7 @@ from dowse.cli import app
 from dowse.defences import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.crafting import craft
 from dowse.defences.curve import write_curve
-from dowse.defences.denoiser import stand_out
+from dowse.defences.denoiser import stand_out, strengthened
 from dowse.defences.measure import measure_defence
 from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw
 from dowse.models.mobilenet import MobileNetV2
@@ -84,6 +84,14 @@ class TestTheNetwork:
         expected[0, 1, 1:4, 1:4] = -0.1
         expected[0, 1, 2, 2] = 0.8
         torch.testing.assert_close(stand_out(flat), expected)
+
+    def test_strengthened_it_predicts_more_and_the_weaker_one_stays(self):
+        unet, x = trained(DenoisingUNet((4, 8), 2, detail=True)), images(2)
+        before = unet(x)
+        torch.testing.assert_close(strengthened(unet, 1.8)(x), 1.8 * before)
+        assert torch.equal(unet(x), before)
+        with pytest.raises(dowse.InputError, match="strength"):
+            strengthened(unet, 0.0)
 
     def test_no_rows_are_no_rows(self):
         assert trained(DenoisingUNet((4, 8)))(torch.empty(0, 3, 16, 16)).shape == (0, 3, 16, 16)

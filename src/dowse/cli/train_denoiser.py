@@ -33,6 +33,7 @@ def train_denoiser(
     channels: Annotated[str, typer.Option(help="Channels of the U-Net's levels.")] = "16,32,64",
     shuffle: Annotated[int, typer.Option(min=1, help="Side of the pixel blocks it works on; 2 at ImageNet size.")] = 1,
     detail: Annotated[bool, typer.Option("--detail", help="Show it how pixels stand out of their neighbours.")] = False,
+    strength: Annotated[float, typer.Option(help="Save a denoiser that predicts so many times the noise.")] = 1.0,
     start: Annotated[
         Path | None, typer.Option(help="Begin with the weights of a denoiser that was trained before.")
     ] = None,
@@ -83,14 +84,14 @@ def train_denoiser(
             typer.echo(f"going on from step {len(learner.losses)} of {steps}")
         elif start is not None:
             learner.begin_with(load_denoiser(start))
-        _train(learner, x[:end], [net, *map(resolve_surrogate, source or ())], out)
+        _train(learner, x[:end], [net, *map(resolve_surrogate, source or ())], out, strength)
         if test_source is not None:
             _measure(learner, resolve_surrogate(test_source), tested, sizes, out)
 
 
-def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out: Path) -> None:
+def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out: Path, strength: float) -> None:
     from dowse.defences.curve import write_curve
-    from dowse.defences.denoiser import save_denoiser
+    from dowse.defences.denoiser import save_denoiser, strengthened
     from dowse.defences.train_denoiser import craft_noise
 
     steps = learner.training.steps
@@ -107,7 +108,7 @@ def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out
                 if step.number % CHECKPOINT_EVERY == 0 or step.number == steps:
                     learner.save(out / "checkpoint.pt")
                     write_curve(learner.losses, out, learner.training.warm_up)
-    save_denoiser(learner.unet, out / "denoiser.safetensors")
+    save_denoiser(strengthened(learner.unet, strength), out / "denoiser.safetensors")
     table, picture = write_curve(learner.losses, out, learner.training.warm_up)
     typer.echo(f"weights {out / 'denoiser.safetensors'}, loss curve {table} and {picture}")
 

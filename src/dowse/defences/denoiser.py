@@ -1,5 +1,6 @@
 """The guided denoiser of Liao et al. 2018 (CVPR): a small U-Net predicts the noise, and the classifier sees x − dx."""
 
+import copy
 import os
 from collections.abc import Sequence
 from importlib import resources
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dowse.defences.base import Classifier, Defence
-from dowse.errors import InputError
+from dowse.errors import InputError, positive
 from dowse.models.cifar import CifarResNet
 from dowse.models.mobilenet import MobileNetV2
 from dowse.tuning import channels_last
@@ -99,6 +100,16 @@ def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
     )
+
+
+def strengthened(unet: DenoisingUNet, factor: float) -> DenoisingUNet:
+    """A U-Net that predicts `factor` times the noise. One trained on few images predicts less than there is."""
+    positive(strength=factor)
+    made = copy.deepcopy(unet)
+    with torch.no_grad():
+        for parameter in made.leave.parameters():
+            parameter.mul_(factor)
+    return made
 
 
 def save_denoiser(unet: DenoisingUNet, path: str | os.PathLike[str]) -> None:
