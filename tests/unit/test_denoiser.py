@@ -354,7 +354,7 @@ IMAGENET = ("imagenet_mobilenetv2", "imagenet_resnet18", 2_000_000)
 def shipped(name):
     file = resources.files("dowse") / "data_files" / f"denoiser_{name}.safetensors"
     if not file.is_file():
-        pytest.skip(f"no denoiser ships for {name} yet: train one with `dowse train-denoiser` (docs/defences.md)")
+        pytest.skip(f"no denoiser ships for {name}: train one with `dowse train-denoiser` (docs/defences.md)")
     return file
 
 
