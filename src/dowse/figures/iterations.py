@@ -34,24 +34,17 @@ def curve(numbers: Numbers, word: str) -> Curve:
 
 def compute_lambda(lab: Laboratory) -> Numbers:
     """λ* and the estimated α at each iteration of each image."""
-    trails = lab.trails
-    return {
-        "lam": [trail.lam for trail in trails],
-        "alpha": [trail.alpha for trail in trails],
-        "fooled": [trail.fooled for trail in trails],
-        "under_attack": [trail.under_attack for trail in trails],
-    }
+    return _columns(lab, "lam", "alpha")
 
 
 def compute_cosines(lab: Laboratory) -> Numbers:
     """The cosines to the true gradient at each iteration of each image."""
-    trails = lab.trails
-    return {
-        "transfer": [trail.transfer for trail in trails],
-        "estimated": [trail.estimated for trail in trails],
-        "fooled": [trail.fooled for trail in trails],
-        "under_attack": [trail.under_attack for trail in trails],
-    }
+    return _columns(lab, "transfer", "estimated")
+
+
+def _columns(lab: Laboratory, *words: str) -> Numbers:
+    """What the trails say under these words, and of each image how it stood."""
+    return {word: [getattr(trail, word) for trail in lab.trails] for word in (*words, "fooled", "under_attack")}
 
 
 def draw_lambda(figure: style.AnyFigure, numbers: Numbers) -> None:

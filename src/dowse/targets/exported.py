@@ -8,13 +8,15 @@ from pathlib import Path
 import torch
 
 from dowse.errors import InputError
-
-_TORCH_SPEC = re.compile(r"(?:\w+(?::[^+]*)?\+)*(?:dowse|torch|torchvision|timm):")
+from dowse.targets.spec import TORCH_KINDS, parse_spec, resolve_surrogate
 
 
 def is_torch_spec(name: str) -> bool:
     """Whether what follows `onnx:` is not a file but a torch target to be exported."""
-    return _TORCH_SPEC.match(name) is not None
+    try:
+        return parse_spec(name).kind in TORCH_KINDS
+    except InputError:
+        return False
 
 
 def cache_folder() -> Path:
@@ -35,7 +37,6 @@ def exported_file(name: str, size: int | None = None) -> Path:
     from dowse.targets.digest import weights_digest
     from dowse.targets.export import export_onnx
     from dowse.targets.shapes import declared_shape
-    from dowse.targets.spec import resolve_surrogate
 
     made_of = (name, size, weights_digest(name), torch.__version__)
     key = hashlib.blake2b(repr(made_of).encode(), digest_size=8).hexdigest()
