@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dowse.flow import Answer, Query
-from dowse.oracle import Reply
+from dowse.replies import Reply
 from dowse.sketch import DIGEST_BYTES, PROJECTIONS, Sketch, sketch
 
 FORMAT = 2

@@ -11,8 +11,9 @@ from dowse.errors import InputError
 from dowse.flow import Note, PriorAt, Query
 from dowse.ledger import Ledger
 from dowse.observers import Diverged, Journal, Observer, Progress
-from dowse.oracle import Oracle, Reply, Request
+from dowse.oracle import Oracle
 from dowse.priors import Prior, gradient_of
+from dowse.replies import Reply, Request
 from dowse.result import End, Outcome
 from dowse.seeds import row_seeds
 

@@ -10,7 +10,8 @@ from dowse.conversation import Accept, Task
 from dowse.flow import Query
 from dowse.messages import Answered, Deliver, Event, Job, Replayed, Restarted, Round
 from dowse.observers import Diverged
-from dowse.oracle import Oracle, Reply
+from dowse.oracle import Oracle
+from dowse.replies import Reply
 from dowse.sketch import distance, sketch
 
 TOLERANCE = 1e-5  # per pixel, root mean square: a tenth of the paper's σ, a four-hundredth of an 8-bit level

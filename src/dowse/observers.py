@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 from dowse.conversation import Task
 from dowse.flow import Query
-from dowse.oracle import Reply
+from dowse.replies import Reply
 from dowse.result import Outcome
 
 

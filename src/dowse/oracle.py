@@ -1,8 +1,8 @@
-"""The only holder of the target: packs questions into batches, asks, and turns scores into losses and verdicts."""
+"""The only holder of the target: packs questions into batches and asks."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
@@ -11,68 +11,10 @@ from torch import Tensor, nn
 
 from dowse.delivery import Delivery
 from dowse.errors import InputError
-from dowse.flow import Answer
 from dowse.losses import Objective
+from dowse.replies import Received, Reply, Request, join, make_replies
 
 Target = Callable[..., Tensor]
-
-
-@dataclass
-class Request:
-    """One image's question.
-
-    Attributes:
-        points: The rows to send, (n, *s).
-        label: The label the objective is about; None means the target's own label of the first row.
-        seeds: A seed for each row and repeat, (n·repeats,), for targets that draw noise.
-        gradient: Whether the gradient of f is wanted too.
-        repeats: How often each row is sent; the scores it is answered with are the mean.
-    """
-
-    points: Tensor
-    label: int | None
-    seeds: Tensor | None = None
-    gradient: bool = False
-    repeats: int = 1
-
-    def rows(self) -> "Request":
-        """The same question row by row, each row as often as it is sent."""
-        return replace(self, points=self.points.repeat_interleave(self.repeats, 0), repeats=1)
-
-
-class Reply(NamedTuple):
-    """What became of a request: an answer, or the cause why there is none, and how many rows went and came back.
-
-    Attributes:
-        answer: What the attack hears; None if a row was not answered.
-        label: The label the objective was about.
-        sent: Rows handed to the target.
-        answered: Rows that came back.
-        cause: Why there is no answer.
-        predicted: The target's own label of the first adversarial row, or else of the first row.
-        confidence: The probability that the target gives this label.
-        finite: Whether all scores were.
-    """
-
-    answer: Answer | None
-    label: int | None
-    sent: int
-    answered: int
-    cause: Exception | None
-    predicted: int | None = None
-    confidence: float | None = None
-    finite: bool = True
-
-
-@dataclass
-class _Progress:
-    """How far a request has come while its rows travel in several batches."""
-
-    scores: list[Tensor] = field(default_factory=list)
-    gradients: list[Tensor] = field(default_factory=list)
-    sent: int = 0
-    answered: int = 0
-    cause: Exception | None = None
 
 
 class _Span(NamedTuple):
@@ -145,7 +87,7 @@ class Oracle:
     def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
         asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
-        progress = [_Progress() for _ in requests]
+        progress = [Received() for _ in requests]
         for gradient in (False, True):
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
@@ -155,10 +97,10 @@ class Oracle:
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()
-        return self._replies(asked, progress)
+        return make_replies(asked, progress, self.objective, self.mask, self.check_label)
 
     def _batches(
-        self, requests: Sequence[Request], progress: Sequence[_Progress], chosen: Sequence[int]
+        self, requests: Sequence[Request], progress: Sequence[Received], chosen: Sequence[int]
     ) -> Iterator[list[_Span]]:
         """Full batches of rows in order; the rows of a request that has failed are left out."""
         batch: list[_Span] = []
@@ -181,7 +123,7 @@ class Oracle:
     def _send(
         self,
         requests: Sequence[Request],
-        progress: Sequence[_Progress],
+        progress: Sequence[Received],
         batch: Sequence[_Span],
         gradient: bool,
     ) -> None:
@@ -190,10 +132,10 @@ class Oracle:
         gradients: Tensor | None = None
         try:
             if gradient:
-                scores, gradients = self._forward_backward(requests, points, batch, _join(seeds) if seeds else None)
+                scores, gradients = self._forward_backward(requests, points, batch, join(seeds) if seeds else None)
                 delivery = Delivery.whole(self._checked(scores, len(points)))
             else:
-                delivery = self._deliver(points, _join(seeds) if seeds else None)
+                delivery = self._deliver(points, join(seeds) if seeds else None)
         except Exception as cause:
             delivery = Delivery.failed(len(points), cause)
         row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
@@ -249,53 +191,8 @@ class Oracle:
             raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
         return scores.detach().to("cpu", torch.float64)
 
-    def _replies(self, asked: Sequence[Request], progress: Sequence[_Progress]) -> list[Reply]:
-        """A reply to each request; the losses and verdicts of all their rows are computed at once."""
-        replies = [Reply(None, r.label, d.sent, d.answered, d.cause) for r, d in zip(asked, progress, strict=True)]
-        whole = [i for i, done in enumerate(progress) if done.cause is None]
-        if not whole:
-            return replies
-        scores = _join([part for i in whole for part in progress[i].scores])
-        scores = scores if self.mask is None else self.mask(scores)
-        if any(asked[i].repeats > 1 for i in whole):
-            parts = torch.split(scores, [len(asked[i].points) * asked[i].repeats for i in whole])
-            scores = torch.cat([_mean(part, asked[i].repeats) for i, part in zip(whole, parts, strict=True)])
-        predicted, finite = scores.argmax(1).tolist(), scores.isfinite().all(1).tolist()
-        rows, stop = {}, 0
-        for i in whole:
-            rows[i] = slice(stop, stop := stop + len(asked[i].points))
-        labels = {i: predicted[rows[i].start] if (given := asked[i].label) is None else given for i in whole}
-        for label in labels.values():
-            self.check_label(label)
-        row_labels = torch.tensor([labels[i] for i in whole for _ in range(len(asked[i].points))])
-        loss, adversarial = self.objective.value(scores, row_labels), self.objective.adversarial(scores, row_labels)
-        verdicts = adversarial.tolist()
-        telling = [rows[i].start + (verdicts[rows[i]] + [True]).index(True) % len(asked[i].points) for i in whole]
-        confidence = self.objective.probabilities(scores[telling]).amax(1).tolist()
-        for i, row, sure in zip(whole, telling, confidence, strict=True):
-            own, gradients = rows[i], progress[i].gradients
-            gradient = _mean(_join(gradients), asked[i].repeats) if gradients else None
-            replies[i] = replies[i]._replace(
-                answer=Answer(loss[own], adversarial[own], scores[own], gradient),
-                label=labels[i],
-                predicted=predicted[row],
-                confidence=sure,
-                finite=all(finite[own]),
-            )
-        return replies
-
 
 def default_batch_size(points: Tensor) -> int:
     """Rows that keep a CPU's caches warm (8 at 3×224×224, 128 at 3×32×32) or a GPU full; points (n, *s)."""
     elements = 128 * 3 * 32 * 32 if points.device.type == "cpu" else 2**25
     return min(256, max(8, elements // max(1, points[0].numel())))
-
-
-def _join(parts: Sequence[Tensor]) -> Tensor:
-    """One tensor of all rows, without a copy where it is one already."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _mean(rows: Tensor, repeats: int) -> Tensor:
-    """The mean of every `repeats` rows that follow one another: (n·repeats, *s) -> (n, *s)."""
-    return rows if repeats == 1 else rows.view(-1, repeats, *rows.shape[1:]).mean(1)

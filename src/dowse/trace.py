@@ -10,7 +10,7 @@ from typing import Any
 from dowse.conversation import Accept, Task
 from dowse.flow import Query
 from dowse.observers import Observer
-from dowse.oracle import Reply
+from dowse.replies import Reply
 
 Trace = dict[str, list[float | None]]
 """Columns of equal length: "queries", "loss", and each name that was noted; None where nothing was said."""

@@ -16,9 +16,9 @@ from dowse.imagesets import input_size
 from dowse.inputs import Image
 from dowse.journal import AnswerLog
 from dowse.messages import Deliver, Ended, Event, Job, Saved
-from dowse.oracle import Request
 from dowse.priors import Surrogate
 from dowse.quantize import pixels, towards
+from dowse.replies import Request
 from dowse.result import Outcome
 from dowse.run import Run, Settings
 from dowse.seeds import row_seeds

@@ -15,7 +15,7 @@ from dowse.conversation import Task
 from dowse.flow import Query
 from dowse.methods import METHODS
 from dowse.observers import Observer
-from dowse.oracle import Reply
+from dowse.replies import Reply
 from tests.support import Tanh, pictures
 
 FILE = Path(__file__).with_name("traces.json")

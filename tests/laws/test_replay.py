@@ -18,7 +18,7 @@ from dowse.inputs import Image
 from dowse.journal import TOLERANCE, AnswerLog
 from dowse.messages import Answered, Event, Job, Replayed, Restarted
 from dowse.methods import METHODS
-from dowse.oracle import Reply
+from dowse.replies import Reply
 from dowse.result import End, Outcome
 from dowse.run import Run, Settings
 from dowse.seeds import image_id

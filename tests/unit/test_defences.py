@@ -13,7 +13,8 @@ import dowse
 from dowse import data, models
 from dowse.defences import DEFENCES, Defence, Denoiser, DenoisingUNet, Jpeg, Randomization, shipped_denoiser
 from dowse.delivery import Delivery
-from dowse.oracle import Oracle, Request
+from dowse.oracle import Oracle
+from dowse.replies import Request
 from dowse.seeds import row_seeds, uniform_of
 from dowse.targets import resolve_target
 from tests.support import Tanh, generator, labels_of, pictures

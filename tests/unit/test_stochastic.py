@@ -10,7 +10,8 @@ from torch import nn
 
 import dowse
 from dowse.methods import METHODS
-from dowse.oracle import Oracle, Request
+from dowse.oracle import Oracle
+from dowse.replies import Request
 from dowse.seeds import row_seeds, uniform_of
 from tests.support import Counter, Faulty, Noisy, Tanh, labels_of, pictures
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 import dowse
 from dowse.delivery import Delivery
 from dowse.losses import Objective
-from dowse.oracle import Oracle, Request
+from dowse.oracle import Oracle
+from dowse.replies import Request
 from tests.support import Tanh, labels_of, pictures
 
 NET = Tanh(0)

@@ -9,7 +9,8 @@ from torch import nn
 
 import dowse
 from dowse.losses import Objective
-from dowse.oracle import Oracle, Request
+from dowse.oracle import Oracle
+from dowse.replies import Request
 from dowse.targets import declared_shape, resolve_target
 from dowse.targets.export import export_onnx
 from dowse.targets.form import Form

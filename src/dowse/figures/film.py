@@ -14,7 +14,7 @@ from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.figures.scene import Scene
 from dowse.flow import Query
 from dowse.observers import Observer
-from dowse.oracle import Reply
+from dowse.replies import Reply
 from dowse.report.canvas import to_image
 from dowse.result import Result
 
