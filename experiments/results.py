@@ -8,6 +8,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from dowse.cell import Plan
@@ -17,7 +18,7 @@ from dowse.report.intervals import wilson
 from dowse.report.paired import cost, sign_test
 from dowse.result import End, summarize
 from dowse.runner import plans_of
-from dowse.store import Store
+from dowse.store import SessionInfo, Store
 from dowse.store.row import Row
 
 FOLDER = Path(__file__).parent / "here"
@@ -31,6 +32,11 @@ NAMES = {
     "randomization+onnx:dowse:imagenet_mobilenetv2#size=248": "Randomization",
     "onnx:denoiser+dowse:imagenet_mobilenetv2": "Denoiser",
 }
+LEGEND = (
+    "Cells are ASR [95 % interval] / AVG. Q of successes / median with failures infinite (images attacked); "
+    "the paper's are ASR / AVG. Q."
+)
+LEVEL = 0.05
 CLAIMS = [  # (what the paper says, tables where it says so, the better row, the other row)
     ("λ* beats λ = 0.5", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.5)"),
     ("λ* beats λ = 0.05", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.05)"),
@@ -85,6 +91,25 @@ def cell_of(plan: Plan, store: Store) -> Cell:
     return Cell([row for row in rows if row.position < wanted], wanted)
 
 
+def heading(name: str, ours: dict[str, dict[str, Cell]], sessions: Sequence[SessionInfo]) -> Iterator[str]:
+    """What a table is, and how, when and on what it was run."""
+    file = FOLDER / f"{name}.toml"
+    yield "# " + file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").removesuffix(".")
+    yield ""
+    rows = [row for cells in ours.values() for cell in cells.values() for row in cell.rows]
+    days = sorted({datetime.fromtimestamp(row.finished, UTC).strftime("%Y-%m-%d") for row in rows})
+    seeds = sorted({row.seed for row in rows})
+    wrote = {row.session for row in rows}
+    used = [one.versions.items() for one in sessions if one.id in wrote]
+    versions = sorted({f"{name} {of}" for items in used for name, of in items if name != "platform"})
+    yield f"    dowse run experiments/here/{file.name} --out out/here"
+    yield ""
+    run = f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed {', '.join(map(str, seeds))}, with {', '.join(versions)}."
+    yield run if rows else "Not run yet."
+    yield LEGEND
+    yield ""
+
+
 def table(ours: dict[str, dict[str, Cell]], paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
     """Our table beside the paper's, in Markdown."""
     columns = [NAMES.get(target, target) for target in ours]
@@ -98,8 +123,13 @@ def table(ours: dict[str, dict[str, Cell]], paper: dict[str, dict[str, Sequence[
 
 def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
     """What the paper claims against what the images say that two rows have in common."""
-    yield "| claim | table | target | images | queries, failures at the budget | fewer / more / equal | sign test p |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "# The paper's claims on the images that two rows have in common"
+    yield ""
+    yield "Queries: means, failures at the budget; then the images on which the first row needs fewer, more, the same."
+    yield f"A claim holds, or its opposite does, where a sign test has p < {LEVEL}; no correction for their number."
+    yield ""
+    yield "| claim | table | target | images | queries | fewer / more / equal | p | |"
+    yield "|---|---|---|---|---|---|---|---|"
     for words, numbers, better, other in CLAIMS:
         for number in numbers:
             for target, cells in tables.get(f"table{number}", {}).items():
@@ -114,17 +144,20 @@ def claim(words: str, number: int, target: str, better: Cell, other: Cell) -> It
         return
     fewer, more = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
     means = " against ".join(f"{statistics.fmean(costs):.0f}" for costs in zip(*pairs, strict=True))
+    p = sign_test(fewer, more)
+    verdict = "open" if p >= LEVEL else "holds" if fewer > more else "the opposite"
     counts = f"{fewer} / {more} / {len(pairs) - fewer - more}"
-    yield f"| {words} | {number} | {target} | {len(pairs)} | {means} | {counts} | {sign_test(fewer, more):.2g} |"
+    yield f"| {words} | {number} | {target} | {len(pairs)} | {means} | {counts} | {p:.2g} | {verdict} |"
 
 
 def main(folder: str) -> None:
     """Write all tables and the claims from the store in a folder."""
     paper = json.loads((RESULTS / "paper.json").read_text(encoding="utf-8"))
     with Store(folder) as store:
+        sessions = store.sessions()
         tables = {file.stem: cells_of(file.stem, store) for file in sorted(FOLDER.glob("table*.toml"))}
     for name, ours in tables.items():
-        lines = table(ours, paper[name.partition("_")[0]])
+        lines = (*heading(name, ours, sessions), *table(ours, paper[name.partition("_")[0]]))
         (RESULTS / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (RESULTS / "claims.md").write_text("\n".join(claims(tables)) + "\n", encoding="utf-8")
 

@@ -1,8 +1,22 @@
-"""Data files inside installed distributions, found through their metadata without importing any of their code."""
+"""Installed distributions by their metadata, without importing any of their code: versions, and data files."""
 
 import fnmatch
 import importlib.metadata
+import platform
 from pathlib import Path
+
+ANSWERING = ("dowse", "torch", "numpy", "onnxruntime", "pillow")  # what scores, and so query counts, depend on
+
+
+def versions(*more: str) -> dict[str, str]:
+    """The version of Python and of each of ANSWERING and `more` that is installed."""
+    found = {"python": platform.python_version()}
+    for name in (*ANSWERING, *more):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def installed_files(distribution: str, pattern: str) -> list[Path]:

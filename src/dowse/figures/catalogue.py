@@ -1,11 +1,9 @@
 """The figures by name, and the way of each: compute or read its numbers, keep them, draw, save."""
 
 import json
-import platform
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from dowse.figures.iterations import FIGURE1D, FIGURE1E
 from dowse.figures.norms import FIGURE1B
 from dowse.figures.panel import Laboratory, Numbers, Panel, Tell
 from dowse.figures.setting import Setting
+from dowse.packages import versions
 
 PANELS = {panel.name: panel for panel in (FIGURE1A, FIGURE1B, FIGURE1C, FIGURE1D, FIGURE1E, FIGURE2)}
 WHOLE = "figure1"
@@ -104,10 +103,7 @@ def _record(panel: Panel, lab: Laboratory, command: Sequence[str]) -> dict[str, 
         "sentence": panel.sentence(numbers),
         "command": shlex.join(command),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "versions": {
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("dowse", "torch", "numpy", "matplotlib")},
-        },
+        "versions": versions("matplotlib"),
         "setting": lab.setting.record(),
         "about": {} if panel is FIGURE2 else lab.about(),
         "numbers": numbers,

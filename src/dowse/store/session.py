@@ -7,9 +7,9 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 
+from dowse.packages import versions
 from dowse.store import owners
 from dowse.store.database import StoreError, connect, transaction
 from dowse.store.reader import Store
@@ -55,7 +55,7 @@ class StoreSession(Store):
                 (
                     now,
                     json.dumps(command),
-                    json.dumps(versions()),
+                    json.dumps({**versions(), "platform": platform.platform()}),
                     owners.machine(),
                     pid,
                     owners.process_start(pid),
@@ -72,9 +72,3 @@ class StoreSession(Store):
                 database.execute("UPDATE sessions SET beat = ? WHERE id = ?", (time.time(), self.session))
         except (StoreError, sqlite3.Error):
             pass  # the next transaction of the main thread meets the same trouble and says so
-
-
-def versions() -> dict[str, str]:
-    """What this process runs on."""
-    packages = {name: version(name) for name in ("dowse", "torch", "numpy")}
-    return {**packages, "python": platform.python_version(), "platform": platform.platform()}

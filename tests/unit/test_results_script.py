@@ -1,0 +1,62 @@
+"""experiments/results.py: cells, headings and claims as docs/results shows them."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dowse.result import End
+from dowse.store import Store
+from tests.stores import Made, make_store
+
+FILE = Path(__file__).parents[2] / "experiments" / "results.py"
+
+
+@pytest.fixture(scope="module")
+def results() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    wrong = [End.ADVERSARIAL] * 11 + [End.ALREADY_WRONG]
+    runs = [Made("better", [*range(10, 120, 10), 1], ends=wrong), Made("other", [None, *range(120, 220, 10), 1])]
+    return Store(make_store(tmp_path, runs))
+
+
+def cell(results: ModuleType, store: Store, number: int, wanted: int = 12) -> object:
+    return results.Cell(list(store.rows(store.runs()[number].id)), wanted)
+
+
+def test_a_cell_says_success_queries_median_and_how_much_is_missing(results: ModuleType, store: Store) -> None:
+    assert str(cell(results, store, 0)) == "100.0% [74%, 100%] / 60 / 60 (11)"
+    assert str(cell(results, store, 1, wanted=50)).endswith("(12, 12 of 50 images so far)")
+    assert str(results.Cell([], 30)) == "–"
+
+
+def test_a_claim_compares_the_images_that_both_rows_attacked(results: ModuleType, store: Store) -> None:
+    better, other = cell(results, store, 0), cell(results, store, 1)
+    (line,) = results.claim("first", 1, "net", better, other)
+    assert line == "| first | 1 | net | 11 | 60 against 241 | 11 / 0 / 0 | 0.00098 | holds |"
+    (line,) = results.claim("first", 1, "net", other, better)
+    assert line.endswith("| 0 / 11 / 0 | 0.00098 | the opposite |")
+    (line,) = results.claim("first", 1, "net", better, better)
+    assert line.endswith("| 0 / 0 / 11 | 1 | open |")
+    assert not list(results.claim("first", 1, "net", better, results.Cell([], 30)))
+
+
+def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
+    lines = list(results.heading("table1", {"net": {"better": cell(results, store, 0)}}, store.sessions()))
+    assert lines[0] == "# Table 1: normal models, l2"
+    assert "    dowse run experiments/here/table1.toml --out out/here" in lines
+    (run,) = (line for line in lines if line.startswith("Run "))
+    assert ", seed 0, with dowse " in run
+    assert "torch 2" in run
+    assert "platform" not in run
+    assert "Not run yet." in list(results.heading("table1", {"net": {"better": results.Cell([], 30)}}, []))
