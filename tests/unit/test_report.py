@@ -18,8 +18,9 @@ from dowse.report.gallery import collect, thin
 from dowse.report.gather import gather
 from dowse.report.latex import escape as latex_escape
 from dowse.report.names import class_names, short_target
-from dowse.report.numbers import p_value, percent, queries
+from dowse.report.numbers import p_value, percent, queries, short_captions
 from dowse.report.paired import compare_rows
+from dowse.report.payload import payload
 from dowse.report.thumbnails import data_address, round_factor
 from dowse.result import End
 from dowse.store import Store, StoreError, StoreWriter
@@ -50,6 +51,24 @@ def test_a_table_a_norm_and_a_column_a_target(folder: Path) -> None:
     assert numbers.median_interval == (10, math.inf)
     assert l2.groups[0].eps == pytest.approx(math.sqrt(0.001 * 3 * 24 * 24))
     assert "ResNet-18 and ResNet-50" in report.title
+
+
+def test_many_targets_share_tables_with_those_of_the_same_methods(tmp_path: Path) -> None:
+    def against(target: str, *titles: str) -> list[Made]:
+        return [Made(title, FAST, replace(CELL, target=target)) for title in titles]
+
+    normal, defended = ("RGF", "P-RGF", "NES", "AutoZOOM"), ("SPSA", "P-RGF")
+    runs = [made for net in ("a", "b", "c", "d") for made in against(f"dowse:{net}", *normal)]
+    runs += against("jpeg+dowse:a", *defended) + against("onnx:denoiser+dowse:a", *defended)
+    with Store(make_store(tmp_path / "out", runs)) as store:
+        report = gather(store)
+        drawn = payload(report, collect(report, store, a_run=0))
+    names = [[group.name for group in table.groups] for table in report.tables]
+    assert names == [["a", "b", "c"], ["d"], ["JPEG + a", "Denoiser + a"]]
+    assert report.tables[2].methods == ["SPSA", "P-RGF"]
+    assert short_captions(report.tables) == ["ℓ₂"] * 3  # groups are told apart by their names
+    assert drawn["methods"] == ["RGF", "P-RGF", "NES", "AutoZOOM", "SPSA"]
+    assert [table["methods"] for table in drawn["tables"]] == [[0, 1, 2, 3], [0, 1, 2, 3], [4, 1]]
 
 
 def test_a_smaller_budget_is_read_off_the_rows(folder: Path) -> None:
@@ -129,7 +148,7 @@ def test_html_in_names_stays_text(tmp_path: Path) -> None:
     assert "onerror" not in tags.attributes
     assert "alert(" in page
     data = data_of(page)
-    assert data["tables"][0]["methods"][0] == EVIL
+    assert data["methods"][0] == EVIL
     assert any(strip["label"] == EVIL for strip in data["strips"])
     assert EVIL not in page
     assert "<script" not in write_text(folder, "markdown", title=EVIL)
@@ -267,6 +286,10 @@ def test_two_stores_against_each_other(tmp_path: Path) -> None:
 def test_names_of_targets_and_classes() -> None:
     assert short_target("jpeg:75+dowse:imagenet_mobilenetv2") == "JPEG 75 + MobileNetV2"
     assert short_target("onnx:/a/b/resnet18.onnx#threads=2") == "ResNet-18"
+    assert short_target("onnx:denoiser+dowse:imagenet_mobilenetv2") == "Denoiser + MobileNetV2"
+    assert (
+        short_target("jpeg:75+onnx:denoiser:w.safetensors+dowse:imagenet_resnet18") == "JPEG 75 + Denoiser + ResNet-18"
+    )
     assert short_target("http://127.0.0.1:8080/v2/models/net") == "net"
     assert short_target("torch:my.nets:make") == "make"
     assert class_names({"target": "dowse:cifar10_resnet20"}, "gone.npz")[3] == "cat"

@@ -16,6 +16,7 @@ from dowse.result import End, summarize
 from dowse.store import Row, RunInfo, Store
 
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells groups apart, not methods
+WIDEST = 3  # targets that fit side by side on a page
 
 
 def gather(
@@ -50,8 +51,9 @@ def gather(
             f"{store.folder}` says how far its runs are, and `dowse run` goes on with them"
         )
     tables = [
-        Table(norm, eps, allowed, targeted, _groups(store, columns, norm, eps, classes))
+        Table(norm, eps, allowed, targeted, groups)
         for (norm, eps, allowed, targeted), columns in found.items()
+        for groups in side_by_side(_groups(store, columns, norm, eps, classes))
     ]
     return Report(title or _title(tables), str(store.folder), tables, sessions)
 
@@ -68,6 +70,20 @@ def measure(rows: Sequence[Row], budget: int, rate: float = math.nan) -> Numbers
         curve=success_curve(taken, len(attacked), budget),
         rate=rate,
     )
+
+
+def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
+    """Columns as they share tables: all in one if they are few, else up to WIDEST that have most methods in common."""
+    if len(groups) <= WIDEST:
+        return [list(groups)]
+    tables: list[list[Group]] = []
+    for group in groups:
+        home = next((table for table in tables if len(table) < WIDEST and _alike(table[0], group)), None)
+        if home is None:
+            tables.append([group])
+        else:
+            home.append(group)
+    return tables
 
 
 def distinct(entries: Sequence[Entry]) -> list[Entry]:
@@ -103,6 +119,11 @@ def _groups(
         radius = _radius(store, norm, eps, entries)
         groups.append(Group(target, name, source, tuple(known), radius, distinct(entries)))
     return groups
+
+
+def _alike(one: Group, other: Group) -> bool:
+    methods = [{entry.method for entry in group.entries} for group in (one, other)]
+    return 2 * len(methods[0] & methods[1]) >= len(methods[0] | methods[1])
 
 
 def _heads(targets: Iterable[str]) -> dict[str, str]:

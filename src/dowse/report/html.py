@@ -116,7 +116,7 @@ def _section(key: str, name: str, report: Report, gallery: Gallery, missing: Mar
             for number, table in enumerate(report.tables):
                 parts += [
                     tag("h3", caption(table)),
-                    sections.result_table(table, number),
+                    sections.result_table(report, number),
                     sections.further_table(table),
                 ]
         case "curves":

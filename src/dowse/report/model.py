@@ -135,6 +135,11 @@ class Report:
     sessions: list[SessionInfo]
 
     @property
+    def methods(self) -> list[str]:
+        """The methods of all tables; a method's place is its colour on the page."""
+        return list(dict.fromkeys(method for table in self.tables for method in table.methods))
+
+    @property
     def entries(self) -> list[Entry]:
         """All runs."""
         return [entry for table in self.tables for group in table.groups for entry in group.entries]

@@ -18,6 +18,7 @@ MODELS = {
     **{f"efficientnet_lite{i}": f"EfficientNet-Lite{i}" for i in range(5)},
 }  # fmt: skip
 DEFENCES = {"jpeg": "JPEG", "randomization": "Randomization", "denoiser": "Denoiser"}
+EXPORTED = re.compile(rf"\bonnx:(?=(?:{'|'.join(DEFENCES)})[:+])")  # of a defended model that was exported whole
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 NORMS = {"l2": "ℓ₂", "linf": "ℓ∞"}
 OF_IMAGENET = re.compile(r"imagenet|nips17|torchvision:|timm:", re.IGNORECASE)
@@ -25,7 +26,7 @@ OF_IMAGENET = re.compile(r"imagenet|nips17|torchvision:|timm:", re.IGNORECASE)
 
 def short_target(spec: str) -> str:
     """A spec as a table's heading says it: the model's name, its defences in front."""
-    rest, defences = spec.partition("#")[0], []
+    rest, defences = EXPORTED.sub("", spec.partition("#")[0]), []
     while match := re.match(r"(\w+)(?::([^+:]*))?\+", rest):
         word = DEFENCES.get(match[1], match[1])
         defences.append(f"{word} {match[2]}" if match[2] and match[2].isdecimal() else word)

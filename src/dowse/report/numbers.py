@@ -64,11 +64,9 @@ def ball(table: Table) -> str:
 
 def short_captions(tables: Sequence[Table]) -> list[str]:
     """The shortest words that tell tables apart: the norm, where needed the radius and the budget."""
-    norms = [NORMS.get(table.norm, table.norm) for table in tables]
-    if len(set(norms)) == len(norms):
-        return norms
-    balls = [ball(table) for table in tables]
-    return balls if len(set(balls)) == len(balls) else [caption(table) for table in tables]
+    norms, balls = [NORMS.get(table.norm, table.norm) for table in tables], [ball(table) for table in tables]
+    captions = [caption(table) for table in tables]
+    return next(words for words in (norms, balls, captions) if len(set(words)) == len(set(captions)))
 
 
 def caption(table: Table) -> str:

@@ -17,12 +17,15 @@ INFINITE = -1  # a number of queries that is infinite; JSON has no word for it
 def payload(report: Report, gallery: Gallery) -> dict[str, Any]:
     """The values of the script; `page/*.js` say what each is for."""
     shorts = short_captions(report.tables)
+    methods = {method: m for m, method in enumerate(report.methods)}
     return {
+        "methods": report.methods,
         "tables": [
             {
                 "caption": caption(table),
-                "short": shorts[t], "budget": table.budget, "norm": table.norm, "methods": table.methods,
-                "groups": [_group(table, group, gallery, f"{t}.{g}") for g, group in enumerate(table.groups)],
+                "short": shorts[t], "budget": table.budget, "norm": table.norm,
+                "methods": [methods[method] for method in table.methods],
+                "groups": [_group(table, group, methods, gallery, f"{t}.{g}") for g, group in enumerate(table.groups)],
             }
             for t, table in enumerate(report.tables)
         ],
@@ -32,14 +35,13 @@ def payload(report: Report, gallery: Gallery) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _group(table: Table, group: Group, gallery: Gallery, place: str) -> dict[str, Any]:
+def _group(table: Table, group: Group, methods: dict[str, int], gallery: Gallery, place: str) -> dict[str, Any]:
     names: dict[str, tuple[int, str, int | None]] = {}
     for entry in group.entries:
         for row in entry.rows:
             names.setdefault(row.checksum, (row.position, row.name, row.label))
     order = sorted(names, key=lambda key: names[key][0])
     index = {key: i for i, key in enumerate(order)}
-    methods = {method: i for i, method in enumerate(table.methods)}
     labels = sorted({row.predicted for e in group.entries for row in e.rows if row.predicted is not None})
     return {
         "id": place,

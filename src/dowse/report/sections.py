@@ -30,8 +30,9 @@ def facts(report: Report) -> Markup:
     return tag("dl", *(tag("div", tag("dt", word), tag("dd", value)) for word, value in said), class_="facts")
 
 
-def result_table(table: Table, number: int) -> Markup:
-    """The table in the paper's form: methods down, targets across, best cells bold, intervals under the numbers."""
+def result_table(report: Report, number: int) -> Markup:
+    """A table in the paper's form: methods down, targets across, best cells bold, intervals under the numbers."""
+    table = report.tables[number]
     width = len(cells.PAPER)
     heads = [
         tag("th", group.name, colspan=width, scope="colgroup", class_="target", data_g=g, title=group.target)
@@ -43,8 +44,8 @@ def result_table(table: Table, number: int) -> Markup:
         for g in range(len(table.groups)) for c, column in enumerate(cells.PAPER)
     ]  # fmt: skip
     body = []
-    for m, (method, filled) in enumerate(cells.fill(table).items()):
-        marked = tag("span", "", class_="swatch", data_m=m, aria_hidden="true")
+    for method, filled in cells.fill(table).items():
+        marked = tag("span", "", class_="swatch", data_m=report.methods.index(method), aria_hidden="true")
         row = [tag("th", marked, method_name(method), scope="row", data_v=method)]
         row += [_cell(cell, g, c) for g, group in enumerate(filled) for c, cell in enumerate(group)]
         body.append(tag("tr", *row))

@@ -71,7 +71,7 @@ function drawCurves(box, t, group, width) {
     pointer.setAttribute("visibility", "visible");
     tip.replaceChildren(make("p", {}, `within ${plural(q, "query")}`), ...values.slice(0, 12).map(([entry, value]) =>
       make("p", {}, swatch(entry.m), make("b", {}, percentText(value[1])),
-        make("span", {}, ...named(table.methods[entry.m])),
+        make("span", {}, ...named(DATA.methods[entry.m])),
         make("small", {}, ` ${(100 * value[2]).toFixed(0)}–${(100 * value[3]).toFixed(0)}`))));
     tip.hidden = false;
     const half = x > width / 2;

@@ -6,7 +6,7 @@ const groupOf = new Map(GROUPS.map((one) => [one.group.id, one]));
 const methodOf = (strip, card) => {
   const { table, group } = groupOf.get(strip.g);
   const m = group.entries[card.m].m;
-  return { m, name: table.methods[m], norm: table.norm };
+  return { m, name: DATA.methods[m], norm: table.norm };
 };
 const distanceText = (card) =>
   [card.l2 === null ? null : `‖δ‖₂ ${card.l2.toFixed(2)}`, card.linf === null ? null : `max |δ| ${card.linf.toFixed(3)}`]
@@ -68,7 +68,7 @@ for (const slot of slots("gallery")) {
   const chooseMethod = () => {
     method = "";
     const { table, group } = groupOf.get(place);
-    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, table.methods[e.m]])],
+    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, DATA.methods[e.m]])],
       (value) => { method = value; limit = STRIPS; show(); });
     methodBox.replaceChildren(group.entries.length > 1 ? label : "");
   };

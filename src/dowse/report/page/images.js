@@ -21,7 +21,7 @@ for (const slot of slots("images")) {
         const end = DATA.ends[ends[i]][0];
         if (outcome !== "" && end !== outcome) return;
         const to = predicted[i] === null ? "–" : group.classes[predicted[i]];
-        const text = `${name} ${label} ${to} ${table.methods[entry.m]}`.toLowerCase();
+        const text = `${name} ${label} ${to} ${DATA.methods[entry.m]}`.toLowerCase();
         if (words.every((word) => text.includes(word))) found.push([image, name, label, entry.m, end, queries[i], to, distances[i], ends[i]]);
       });
     }
@@ -36,7 +36,7 @@ for (const slot of slots("images")) {
       const mark = make("span", { class: "swatch" });
       mark.style.background = colourOf(m);
       return make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "text" }, label),
-        make("td", { class: "text" }, mark, ...named(table.methods[m])),
+        make("td", { class: "text" }, mark, ...named(DATA.methods[m])),
         make("td", { class: `text end-${end}`, title: DATA.ends[e][1] }, OUTCOMES[end] ?? end),
         make("td", {}, q.toLocaleString("en-US")), make("td", { class: "text" }, to),
         make("td", {}, distance === null ? "–" : distance.toFixed(3)));
@@ -55,7 +55,7 @@ for (const slot of slots("images")) {
   const chooseMethod = () => {
     method = "";
     const { table, group } = GROUPS[place];
-    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, table.methods[e.m]])],
+    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, DATA.methods[e.m]])],
       (value) => { method = value; again(); });
     methodBox.replaceChildren(group.entries.length > 1 ? label : "");
   };

@@ -3,15 +3,15 @@
 const FEW = 8; // up to so many methods, all are drawn from the start
 const HIGHLIGHTED = 6; // of more than that, the best so many
 const legends = DATA.tables.map((table) => {
-  const score = table.methods.map(() => [0, 0]);
+  const score = new Map(table.methods.map((m) => [m, [0, 0]]));
   for (const group of table.groups) {
     for (const entry of group.entries) {
       const area = areaUnder(entry.curve, table.budget);
-      score[entry.m][0] += area;
-      score[entry.m][1] += 1;
+      score.get(entry.m)[0] += area;
+      score.get(entry.m)[1] += 1;
     }
   }
-  const order = score.map(([sum, n], m) => [n ? sum / n : -1, m]).sort((a, b) => b[0] - a[0]).map(([, m]) => m);
+  const order = [...score].map(([m, [sum, n]]) => [sum / n, m]).sort((a, b) => b[0] - a[0]).map(([, m]) => m);
   const on = new Set(table.methods.length <= FEW ? order : order.slice(0, HIGHLIGHTED));
   return { on, order, watchers: [], strong: null };
 });
@@ -40,7 +40,7 @@ for (const slot of slots("legend")) {
         if (legend.on.has(m)) legend.on.delete(m);
         else legend.on.add(m);
         changed(t);
-      } }, swatch(m), make("span", {}, ...named(table.methods[m])));
+      } }, swatch(m), make("span", {}, ...named(DATA.methods[m])));
     const lift = (method) => { legend.strong = method; changed(t); };
     button.addEventListener("pointerenter", () => legend.on.has(m) && lift(m));
     button.addEventListener("pointerleave", () => legend.strong !== null && lift(null));

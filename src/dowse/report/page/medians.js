@@ -16,9 +16,9 @@ function drawMedians(box, t, group, width) {
     const y = 16 + 24 * i, colour = colourOf(entry.m);
     const [median, low, high] = entry.median;
     const name = draw("text", { class: "method", x: 0, y, "dominant-baseline": "middle" });
-    name.append(...lowered(named(fitted(table.methods[entry.m], names - 12), (text) => ({ text }))));
+    name.append(...lowered(named(fitted(DATA.methods[entry.m], names - 12), (text) => ({ text }))));
     const title = draw("title");
-    title.textContent = `${table.methods[entry.m]}: median ${queriesText(median)}, 95 % interval ${queriesText(low)} to ${queriesText(high)}`;
+    title.textContent = `${DATA.methods[entry.m]}: median ${queriesText(median)}, 95 % interval ${queriesText(low)} to ${queriesText(high)}`;
     const row = draw("g", { class: "median" }, title, name);
     if (low !== null) {
       const start = chart.toX(low === -1 ? table.budget : Math.max(1, low));

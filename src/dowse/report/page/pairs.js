@@ -18,7 +18,7 @@ function tint(wins, losses, p) {
 
 function drawPairs(box, { table, group }) {
   const entries = group.entries;
-  const methods = entries.map((entry) => table.methods[entry.m]);
+  const methods = entries.map((entry) => DATA.methods[entry.m]);
   const known = new Map();
   for (const [i, j, n, wins, losses, mean, sign, wilcoxon] of group.pairs) {
     known.set(`${i},${j}`, [i, j, n, wins, losses, mean, sign, wilcoxon]);

@@ -38,7 +38,7 @@ function showTraces(grid, { table, t, group }, image) {
     for (const [name, values] of Object.entries(trace)) {
       if (name.endsWith("@")) continue;
       if (!found.has(name)) found.set(name, []);
-      found.get(name).push({ m, method: table.methods[m], at: trace[`${name}@`], values });
+      found.get(name).push({ m, method: DATA.methods[m], at: trace[`${name}@`], values });
     }
   }
   const last = Math.max(1, ...[...found.values()].flat().flatMap(({ at }) => at));
@@ -61,7 +61,7 @@ for (const slot of slots("traces")) {
     if (!now) return;
     showTraces(grid, now, image);
     key.replaceChildren(...legends[now.t].order.filter((m) => legends[now.t].on.has(m)).slice(0, 16)
-      .map((m) => make("span", { class: "method" }, swatch(m), make("span", {}, ...named(now.table.methods[m])))));
+      .map((m) => make("span", { class: "method" }, swatch(m), make("span", {}, ...named(DATA.methods[m])))));
   };
   const chooseImage = () => {
     const known = Object.keys(now.group.traces).map(Number).sort((a, b) => a - b);
