@@ -6,13 +6,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from dowse import shared
 from dowse.cell import Cell, Dtype, Plan
 from dowse.errors import InputError, choose, nearest
 from dowse.geometry import Norm
+from dowse.imagesets import LABELS
 from dowse.losses import LossName, Outputs
 from dowse.methods import Method, find_method, resolve_method
 from dowse.priors import Combine
@@ -78,7 +81,7 @@ class ImagesTable(_Strict):
     Attributes:
         path: A folder, an .npz or .safetensors file, or one image file.
         count: How many of them, from the first; all if left out.
-        labels: "auto" takes the labels that come with the set, "target" the target's own; else a CSV file.
+        labels: "auto" takes those that come with the set, "target" the target's own; else a CSV file, for a folder.
         size: The side they are scaled and cropped to; the target's input size if left out.
     """
 
@@ -245,13 +248,16 @@ def make_experiment(tables: Mapping[str, Any], *, source: str, folder: Path = Pa
         experiment = Experiment.model_validate(dict(tables))
     except ValidationError as error:
         raise InputError(f"{source}: " + "; ".join(_explain(dict(one)) for one in error.errors())) from None
-    path = locate(experiment.images.path, folder)
-    return experiment.model_copy(update={"images": experiment.images.model_copy(update={"path": path})})
+    images = experiment.images
+    update = {"path": locate(images.path, folder)}
+    if images.labels not in LABELS:
+        update["labels"] = locate(images.labels, folder)
+    return experiment.model_copy(update={"images": images.model_copy(update=update)})
 
 
 def locate(path: str, folder: Path) -> str:
     """A path as it may stand in a file: with ~ and $VARIABLES, relative to the file's folder or to the current one."""
-    expanded = os.path.expandvars(os.path.expanduser(path))
+    expanded = Template(os.path.expanduser(path)).safe_substitute({shared.VARIABLE: shared.DEFAULT, **os.environ})
     beside = folder / expanded
     return str(beside) if beside.exists() else expanded
 

@@ -19,6 +19,7 @@ from dowse.data import read_image
 from dowse.errors import InputError
 from dowse.targets import declared_shape, parse_spec, resolve_target
 
+LABELS = ("auto", "target")  # any other word is the path of a table
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # all that Pillow raises
 
@@ -44,7 +45,7 @@ class ImageSource:
 
     Attributes:
         entries: Its images in order.
-        fingerprint: A hash of what was said about each image and of its content, as far as that needs no decoding.
+        fingerprint: A hash of the file, or of the names, labels and sizes of a folder's files.
         read: From an entry's position and a side (None keeps the size) to the image, (C, H, W) float32 in [0, 1];
             raises one of UNREADABLE.
     """
@@ -74,6 +75,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
         source = _folder(place, labels)
     elif not place.exists():
         raise InputError(f"there are no images at {place}: give a folder, an .npz, a .safetensors or an image file")
+    elif labels not in LABELS:
+        raise InputError(f"labels={labels!r} is a table for a folder of images, and {place} is one file: leave it out")
     elif place.suffix.lower() in (".npz", ".safetensors"):
         source = _arrays(place)
     elif place.suffix.lower() in SUFFIXES:
@@ -102,10 +105,10 @@ def input_size(spec: str) -> int | None:
 
 
 def _folder(folder: Path, labels: str) -> ImageSource:
-    table = folder / "labels.csv" if labels in ("auto", "target") else Path(labels)
+    table = folder / "labels.csv" if labels in LABELS else Path(labels)
     if table.is_file():
         return _files(folder, list(_listed(table)))
-    if labels not in ("auto", "target"):
+    if labels not in LABELS:
         raise InputError(f"there is no table of labels at {table}: give a CSV file with the columns file and label")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     classes = sorted({p.relative_to(folder).parts[0] for p in paths if p.parent != folder})

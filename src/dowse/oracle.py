@@ -177,7 +177,7 @@ class Oracle:
         with torch.enable_grad():
             points = points.detach().clone().requires_grad_()
             scores = self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
-            (gradients,) = torch.autograd.grad(self.objective.value(scores, labels).sum(), points)
+            (gradients,) = torch.autograd.grad(self.objective.value(scores.double(), labels).sum(), points)
         return scores, gradients
 
     def _checked(self, scores: object, n: int) -> Tensor:

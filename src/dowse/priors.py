@@ -121,7 +121,7 @@ class SurrogatePrior:
             x = x.detach().clone().requires_grad_()
             seen = x if self.surrogate.size is None else resized(x, self.surrogate.size)
             logits = self.net(seen, seeds=turns) if getattr(self.net, "takes_row_seeds", False) else self.net(seen)
-            loss = self.objective.value(logits, self._labels(labels, logits).to(x.device))
+            loss = self.objective.value(logits.double(), self._labels(labels, logits).to(x.device))
             (gradient,) = torch.autograd.grad(loss.sum(), x)
         return gradient
 

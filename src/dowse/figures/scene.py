@@ -1,6 +1,5 @@
 """What figures 1a to 1e look at: a target with a gradient, a surrogate, and images that the target knows."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from dowse.errors import InputError
 from dowse.figures.setting import Setting
 from dowse.imagesets import UNREADABLE, input_size, open_images
 from dowse.inputs import check_target
+from dowse.shared import shared_folder
 from dowse.targets import resolve_surrogate, resolve_target
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
@@ -84,8 +84,8 @@ def _source(setting: Setting) -> str:
 def _path(setting: Setting) -> Path | None:
     if setting.images is not None:
         return Path(setting.images)
-    shared = os.environ.get("DOWSE_SHARED")
-    return Path(shared) / SHARED_SET if shared and (Path(shared) / SHARED_SET).is_dir() else None
+    shared = shared_folder() / SHARED_SET
+    return shared if shared.is_dir() else None
 
 
 def _read(setting: Setting) -> Iterator[tuple[str, Tensor, int | None]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.packages import install_command, installed_files
+from dowse.shared import shared_folder
 
 
 class WeightsError(InputError):
@@ -39,11 +40,6 @@ class PackageFile:
         return next(iter(installed_files(self.distribution, self.pattern)), None)
 
 
-def shared_folder() -> Path:
-    """The folder of shared weights: `$DOWSE_SHARED/models/weights`, by default under ../shared."""
-    return Path(os.environ.get("DOWSE_SHARED", "../shared")) / "models" / "weights"
-
-
 def find(
     name: str,
     weights: str | os.PathLike[str] | None = None,
@@ -64,7 +60,7 @@ def find(
             return path
         looked.append(f"the installed distribution {package.distribution}, a file {package.pattern}")
     if shared_file is not None:
-        path = shared_folder() / shared_file
+        path = shared_folder() / "models" / "weights" / shared_file
         if path.is_file():
             return path
         looked.append(f"{path} (set DOWSE_SHARED to the folder that holds models/weights)")
