@@ -66,7 +66,7 @@ def attack(
         combine: What becomes of several surrogates: "mean" averages their normalised gradients, "cycle" takes turns.
         norm: "l2" or "linf".
         eps: The ball's radius ε of Eq. (2); None is the paper's, √(0.001·D) for l2 and 0.05 for l∞.
-        step: PGD's step η of Eq. (3); None is the paper's, min(2, ε/6) for l2 and ε/10 for l∞.
+        step: η of Eq. (3); None is the method's own, mostly the paper's: 2 (ε/6 for small images) for l2, ε/10 for l∞.
         budget: The most queries an image may cost; never exceeded.
         seed: An image's random stream is keyed by (seed, image id, method).
         loss: "ce" or "margin"; None is the method's own, "ce" for all but autozoom.

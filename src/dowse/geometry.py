@@ -31,7 +31,7 @@ class Ball(Protocol):
         ...
 
     def project(self, x: Tensor, x0: Tensor) -> Tensor:
-        """The point of the ball around x0, and of [0, 1], nearest to x: (*s) -> (*s)."""
+        """A point of the ball around x0 and of [0, 1] near x, and x itself if it is one: (*s) -> (*s)."""
         ...
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:

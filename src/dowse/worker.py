@@ -71,7 +71,7 @@ class Networks:
         return [
             Surrogate(
                 self._get(resolve_surrogate, spec, order),
-                size=_own_size(cell.surrogate_size or input_size(spec), side),
+                size=own_size(cell.surrogate_size or input_size(spec), side),
                 class_offset=cell.class_offset,
                 smooth=cell.smooth,
             )
@@ -94,7 +94,7 @@ class Networks:
         return self._made[key]
 
 
-def _own_size(size: int | None, side: int) -> int | None:
+def own_size(size: int | None, side: int) -> int | None:
     """The size a surrogate's images must be brought to, None if they have it."""
     return None if size == side else size
 

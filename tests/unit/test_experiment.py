@@ -175,6 +175,11 @@ def test_files_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("WHERE", str(tmp_path))
     file.write_text('target = "dowse:a"\nimages = "$WHERE/set.npz"\nmethod = "rgf"\n')
     assert load_experiment(file).images.path == str(tmp_path / "set.npz")
+    (tmp_path / "mine.csv").touch()
+    file.write_text('target = "dowse:a"\nmethod = "rgf"\n[images]\npath = "$DOWSE_SHARED/set"\nlabels = "mine.csv"\n')
+    monkeypatch.delenv("DOWSE_SHARED", raising=False)
+    images = load_experiment(file).images
+    assert (images.path, images.labels) == ("../shared/set", str(tmp_path / "mine.csv"))
     file.write_text('target = "dowse:a\n')
     with pytest.raises(InputError, match=r"cannot read the experiment .*line 1"):
         load_experiment(file)

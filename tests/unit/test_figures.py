@@ -75,6 +75,11 @@ def test_a_trail_has_an_entry_an_iteration_and_ends_in_time():
     assert all(len(row) == 2 for row in trail.fixed)
 
 
+def test_a_budget_below_one_estimate_is_refused():
+    with pytest.raises(InputError, match="ended before its first estimate"):
+        follow(scene(), Setting(**{**SMALL, "budget": 5}), 0)
+
+
 def test_what_is_noted_is_what_theory_makes_of_the_true_cosine():
     """α of many probes is near the true cosine, λ* is Eq. (12) of α, and at λ* = 1 the estimate is the prior."""
     trail = follow(scene(), Setting(**{**SMALL, "iterations": 4, "past_success": True}), 1)

@@ -51,6 +51,12 @@ def test_labels_from_a_table(tmp_path: Path) -> None:
         open_images(tmp_path, "none.csv")
 
 
+def test_a_table_of_labels_is_for_folders(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=np.zeros((1, 2, 2, 3), np.uint8))
+    with pytest.raises(InputError, match=r"a table for a folder of images"):
+        open_images(tmp_path / "a.npz", "labels.csv")
+
+
 def test_without_any_labels_they_are_the_targets_own(tmp_path: Path) -> None:
     picture(tmp_path / "b.png")
     picture(tmp_path / "a.png")

@@ -54,6 +54,21 @@ def test_a_plain_module_and_a_bare_surrogate_are_the_same():
     assert torch.equal(gradient(Surrogate(NEAR)), by_hand(NEAR))
 
 
+@pytest.mark.parametrize("margin", [16, 30, 60])
+def test_a_very_confident_surrogate_in_single_precision_keeps_its_gradient(margin):
+    weight = torch.randn(10, 48, generator=generator(0), dtype=torch.float64)
+    x = torch.rand(1, 3, 4, 4, generator=generator(1), dtype=torch.float64)
+    bias = -weight @ x.flatten()
+    bias[0] += margin
+    label, made = torch.tensor([0]), []
+    for dtype in (torch.float64, torch.float32):
+        net = nn.Sequential(nn.Flatten(), nn.Linear(48, 10)).to(dtype).eval()
+        net[1].weight.data, net[1].bias.data = weight.to(dtype), bias.to(dtype)
+        g = SurrogatePrior(net, CE).gradient(x.to(dtype), label).double().flatten()
+        made.append(g / g.norm())
+    assert float(made[0] @ made[1]) > 0.9999
+
+
 def test_the_gradient_does_not_depend_on_the_batch():
     whole = gradient(NEAR)
     assert torch.equal(gradient(NEAR, batch_size=1), whole)

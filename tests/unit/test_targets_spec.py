@@ -1,5 +1,6 @@
 """Spec strings: what they mean, what they make, and what is said about those that mean nothing."""
 
+import enum
 import sys
 import types
 
@@ -21,6 +22,7 @@ from dowse.targets import (
     with_rate,
     without_pace,
 )
+from dowse.targets.digest import weights_digest
 from tests.support import Tanh, labels_of, pictures
 
 FACTORY = """
@@ -232,16 +234,22 @@ def fake_torchvision(monkeypatch):
     """A stand-in with the few functions of torchvision.models that are used."""
     made = {}
 
-    def get_model(name, weights=None):
-        made["weights"] = weights
+    def get_model(name, weights=None, **options):
+        made.update(weights=weights, options=options)
         return nn.Sequential(nn.Flatten(), nn.Linear(48, 5))
 
-    transforms = types.SimpleNamespace(mean=[0.5, 0.5, 0.5], std=[0.25, 0.25, 0.25])
-    default = types.SimpleNamespace(transforms=lambda: transforms)
+    class Weights(enum.Enum):
+        IMAGENET1K_V1 = 1
+        IMAGENET1K_V2 = 2
+        DEFAULT = 3
+
+        def transforms(self):
+            return types.SimpleNamespace(mean=[0.5, 0.5, 0.5], std=[0.25, 0.25, 0.25])
+
     zoo = types.ModuleType("torchvision.models")
-    zoo.list_models = lambda: ["resnet18", "vgg16"]
+    zoo.list_models = lambda: ["resnet18", "vgg16", "inception_v3"]
     zoo.get_model = get_model
-    zoo.get_model_weights = lambda name: types.SimpleNamespace(DEFAULT=default)
+    zoo.get_model_weights = lambda name: Weights
     package = types.ModuleType("torchvision")
     package.models = zoo
     monkeypatch.setitem(sys.modules, "torchvision", package)
@@ -258,7 +266,14 @@ def test_torchvision_models_get_their_normalisation(monkeypatch, tmp_path):
     assert torch.allclose(net(x), net[1]((x - 0.5) / 0.25))
     save_file({"1.weight": torch.ones(5, 48), "1.bias": torch.zeros(5)}, tmp_path / "w.safetensors")
     resolve_target("torchvision:resnet18", weights=tmp_path / "w.safetensors")
-    assert made["weights"] is None
+    assert made == {"weights": None, "options": {}}
+    resolve_target("torchvision:inception_v3", weights=tmp_path / "w.safetensors")
+    assert made == {"weights": None, "options": {"transform_input": True}}  # or its input is not rescaled
+    resolve_target("torchvision:resnet18#weights=IMAGENET1K_V1")
+    assert made == {"weights": "IMAGENET1K_V1", "options": {}}
+    assert weights_digest("torchvision:resnet18#weights=IMAGENET1K_V1") is None
+    with pytest.raises(dowse.InputError, match=r"no weights 'IMAGENET1K_V3'.* did you mean 'IMAGENET1K_V"):
+        resolve_target("torchvision:resnet18#weights=IMAGENET1K_V3")
     with pytest.raises(dowse.InputError, match="torchvision has no model 'resnet81': did you mean 'resnet18'"):
         resolve_target("torchvision:resnet81")
 

@@ -12,9 +12,17 @@ from dowse.geometry import Ball, default_step
 
 
 def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
-    """Step along estimates of ∇f inside the ball around x0, (*s), whose loss f is known; ends only from outside.
+    """Eq. (3): step along estimates of ∇f inside the ball; ends only from outside.
 
     The check of an iterate is the f(x) that the next estimate starts from, so an iteration costs the estimate plus one.
+
+    Args:
+        x0: The original, (*s).
+        f: Its loss.
+        estimator: What estimates ∇f.
+        step: η.
+        ball: Where iterates must lie.
+        rng: The image's random stream.
     """
     x, state = x0, estimator.init(x0)
     while True:

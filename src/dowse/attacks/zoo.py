@@ -13,7 +13,7 @@ from dowse.geometry import Ball
 
 @dataclass(frozen=True, kw_only=True)
 class ZOO:
-    """Slopes along a batch of random coordinates, and an ADAM step in those. Cost: 2·coordinates + 1 an iteration.
+    """Slopes along a batch of random coordinates, Eq. (4), and an ADAM step in those. Cost: 2·coordinates + 1 each.
 
     The parameters are the original's, of its variant ZOO-ADAM. Differences to the original: it minimises distortion
     beside the loss, here f alone is increased inside the ball, by projection, as all others do, and therefore in both
@@ -53,7 +53,7 @@ class ZOO:
             yield from check(x)
 
     def slopes(self, x: Tensor, chosen: Tensor) -> Flow[Tensor]:
-        """∂f/∂xᵢ at x, (*s), for the n chosen coordinates, (n,) -> (n,), by 2n queries; zero where nothing moved."""
+        """∂f/∂xᵢ at x, (*s), for n chosen coordinates, (n,) -> (n,), Eq. (4), by 2n queries; 0 where nothing moved."""
         n = len(chosen)
         rows = torch.arange(n, device=x.device)
         points = x.expand(2 * n, *x.shape).clone()

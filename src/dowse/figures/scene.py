@@ -13,8 +13,10 @@ from dowse.errors import InputError
 from dowse.figures.setting import Setting
 from dowse.imagesets import UNREADABLE, input_size, open_images
 from dowse.inputs import check_target
+from dowse.priors import Surrogate
 from dowse.shared import shared_folder
 from dowse.targets import resolve_surrogate, resolve_target
+from dowse.worker import own_size
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
 
@@ -25,7 +27,7 @@ class Scene:
 
     Attributes:
         target: From points (n, C, H, W) in [0, 1] to scores (n, K), with a gradient.
-        surrogate: The like, for the transfer gradient.
+        surrogate: What gives the transfer gradient, at its own size.
         images: (N, C, H, W) in [0, 1], all classified as labelled.
         labels: (N,) int64.
         names: What each is called.
@@ -34,7 +36,7 @@ class Scene:
     """
 
     target: nn.Module
-    surrogate: nn.Module
+    surrogate: Surrogate
     images: Tensor
     labels: Tensor
     names: tuple[str, ...]
@@ -54,7 +56,6 @@ def make_scene(setting: Setting) -> Scene:
     Without `images` they are those of `data/nips17_dev500` of $DOWSE_SHARED if there are, else the demo's photographs.
     """
     target = resolve_target(setting.target)
-    surrogate = resolve_surrogate(setting.surrogate)
     kept: list[tuple[str, Tensor, int]] = []
     left_out = 0
     for name, x, label in _read(setting):
@@ -73,6 +74,8 @@ def make_scene(setting: Setting) -> Scene:
     if len({x.shape for x in images}) > 1:
         raise InputError("the images have several sizes and the target does not say which it takes: make them one size")
     assert isinstance(target, nn.Module)
+    size = own_size(input_size(setting.surrogate), images[0].shape[-1])
+    surrogate = Surrogate(resolve_surrogate(setting.surrogate), size=size)
     return Scene(target, surrogate, torch.stack(images), torch.tensor(labels), names, left_out, _source(setting))
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dowse.api import attack, estimate
 from dowse.attacks import PGD
+from dowse.errors import InputError
 from dowse.estimators import PRGF
 from dowse.estimators.probing import State
 from dowse.figures.scene import Scene
@@ -138,6 +139,11 @@ def follow(scene: Scene, setting: Setting, index: int, lambdas: Sequence[float] 
         accept="never" if setting.past_success else "iterate",
     ).outcomes[0]
     steps = watched.steps
+    if not steps:
+        raise InputError(
+            f"the attack on {scene.names[index]} ended before its first estimate ({outcome.end.sentence}): "
+            f"give a budget above {setting.budget}"
+        )
     fooling = [*watched.verdicts, outcome.success]
     points = torch.stack([step.x for step in steps])
     truth = true_gradients(scene.target, points, label.expand(len(points)))
@@ -160,10 +166,9 @@ def _fixed(
     """The cosines to the true gradients, (n, *s), of estimates with fixed λ at the points, (n, *s): n lists."""
     columns = []
     for λ in lambdas:
-        q = setting.q if λ < 1 else 1  # at λ = 1 all q directions of Eq. (11) are v
         made = estimate(
-            scene.target, points, labels, method=PRGF(q=q, lam=λ), surrogate=scene.surrogate, norm=setting.norm,
-            seed=setting.seed,
+            scene.target, points, labels, method=PRGF(q=setting.q, lam=λ), surrogate=scene.surrogate,
+            norm=setting.norm, seed=setting.seed,
         )  # fmt: skip
         columns.append(cosines(made.gradient, truth))
     return [list(row) for row in zip(*columns, strict=True)]

@@ -27,6 +27,8 @@ def weights_digest(spec: str) -> str | None:
 
 
 def _files(spec: Spec) -> Iterator[Path]:
+    if spec.kind == "torchvision" and not Path(spec.options.get("weights", "")).is_file():
+        return  # its own, which the spec names
     if "weights" in spec.options:
         yield Path(spec.options["weights"])
     elif spec.kind == "dowse":

@@ -90,7 +90,7 @@ class HttpOptions(InputOptions):
         retries: How often a request is sent again after a passing fault.
         longest_wait: The most seconds to wait between two tries; a server that asks for more has failed.
         token_env: The environment variable that holds a bearer token.
-        token_file: The file that holds a bearer token; it is read anew for every call.
+        token_file: The file that holds a bearer token; it is read anew for every request.
     """
 
     datatype: str | None = None

@@ -16,6 +16,8 @@ from dowse.errors import InputError, nearest
 from dowse.models.layers import Normalize
 from dowse.models.weights import read
 
+RESCALING = ("googlenet", "inception_v3")  # their weights expect an input that torchvision rescales only if told to
+
 
 def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module:
     """The module of a spec `kind:name`, frozen and in eval mode: points (n, C, H, W) in [0, 1] -> logits (n, K)."""
@@ -53,10 +55,20 @@ def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) ->
 
 
 def _from_torchvision(name: str, weights: str | None) -> nn.Module:
+    """A model with its default weights, with others of torchvision's by name (IMAGENET1K_V1), or with a file's."""
     zoo = _import_optional("torchvision.models", "torchvision")
     _check_listed("torchvision", name, zoo.list_models())
-    transforms = zoo.get_model_weights(name).DEFAULT.transforms()
-    net = _finished(zoo.get_model(name, weights="DEFAULT" if weights is None else None), weights, name)
+    known = zoo.get_model_weights(name)
+    theirs = "DEFAULT" if weights is None else weights if weights in known.__members__ else None
+    transforms = known[theirs or "DEFAULT"].transforms()
+    if theirs is not None:
+        net = _finished(zoo.get_model(name, weights=theirs), None, name)
+    elif not Path(str(weights)).is_file():
+        found = nearest(str(weights), known.__members__)
+        raise InputError(f"torchvision has no weights {weights!r} of {name}, nor is there such a file: {found}")
+    else:
+        rescales = {"transform_input": True} if name in RESCALING else {}
+        net = _finished(zoo.get_model(name, weights=None, **rescales), weights, name)
     return _normalized(net, transforms.mean, transforms.std)
 
 
