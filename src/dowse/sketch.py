@@ -1,4 +1,4 @@
-"""A question in a few bytes: a digest that notices any change, and projections that tell how large a change is."""
+"""A question in a few bytes: a digest that notices changes, and projections that tell how large a change is."""
 
 import hashlib
 import math
@@ -18,7 +18,8 @@ class Sketch(NamedTuple):
 
     Attributes:
         rows: How many points there were.
-        digest: Changes whenever a bit of any point, or the order of the points, changes.
+        digest: Changes with any one number, and with the order of the points; made of sums, it is no proof against
+            changes that are meant to cancel out.
         projections: Random projections of all points together; see `distance`.
     """
 
