@@ -4,7 +4,6 @@ python experiments/results.py out/here
 """
 
 import json
-import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from dowse.cell import Plan
 from dowse.experiment import load_experiment
 from dowse.imagesets import open_images
 from dowse.report.intervals import wilson
-from dowse.report.paired import cost, sign_test
+from dowse.report.paired import compare_rows
 from dowse.result import End, summarize
 from dowse.runner import plans_of
 from dowse.store import SessionInfo, Store
@@ -68,7 +67,7 @@ class Cell:
         if not self.attacked:
             return "–"
         s = summarize(self.rows)
-        low, high = wilson(round(s.asr * s.n), s.n)
+        low, high = wilson(s.successes, s.n)
         part = "" if len(self.rows) == self.wanted else f", {len(self.rows)} of {self.wanted} images so far"
         queries = f"{s.mean_queries:.0f}" if s.asr else "–"
         return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {s.median_queries:g} ({s.n}{part})"
@@ -77,18 +76,18 @@ class Cell:
 def cells_of(name: str, store: Store) -> dict[str, dict[str, Cell]]:
     """The cells of a table by target and by row."""
     experiment = load_experiment(FOLDER / f"{name}.toml")
-    plans = plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
+    source = open_images(experiment.images.path, experiment.images.labels)
     found: dict[str, dict[str, Cell]] = {}
-    for plan in plans:
-        found.setdefault(plan.cell.target, {})[plan.title] = cell_of(plan, store)
+    for plan in plans_of(experiment, source):
+        found.setdefault(plan.cell.target, {})[plan.title] = cell_of(plan, store, len(source))
     return found
 
 
-def cell_of(plan: Plan, store: Store) -> Cell:
-    """One cell, its rows cut to the plan's budget and number of images."""
-    rows = [row.within(plan.budget) for row in store.rows(plan.cell.id)]
-    wanted = plan.count or len(rows)
-    return Cell([row for row in rows if row.position < wanted], wanted)
+def cell_of(plan: Plan, store: Store, total: int) -> Cell:
+    """One cell: those of its rows that count with the plan's budget and number of images, of a set of `total`."""
+    run = plan.cell.id
+    wanted = min(plan.count or total, total - len(store.skipped(run)))
+    return Cell(store.counted(run, plan.budget, wanted).rows, wanted)
 
 
 def heading(name: str, ours: dict[str, dict[str, Cell]], sessions: Sequence[SessionInfo]) -> Iterator[str]:
@@ -138,16 +137,17 @@ def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
 
 def claim(words: str, number: int, target: str, better: Cell, other: Cell) -> Iterator[str]:
     """One claim in one cell of one table, if two rows have images in common."""
-    both = better.attacked.keys() & other.attacked.keys()
-    pairs = [(cost(better.attacked[image]), cost(other.attacked[image])) for image in both]
-    if not pairs:
+    sides = better.attacked, other.attacked
+    both = sides[0].keys() & sides[1].keys()
+    if not both:
         return
-    fewer, more = sum(a < b for a, b in pairs), sum(a > b for a, b in pairs)
-    means = " against ".join(f"{statistics.fmean(costs):.0f}" for costs in zip(*pairs, strict=True))
-    p = sign_test(fewer, more)
-    verdict = "open" if p >= LEVEL else "holds" if fewer > more else "the opposite"
-    counts = f"{fewer} / {more} / {len(pairs) - fewer - more}"
-    yield f"| {words} | {number} | {target} | {len(pairs)} | {means} | {counts} | {p:.2g} | {verdict} |"
+    paired = compare_rows(*sides)
+    summaries = [summarize([side[image] for image in both]) for side in sides]
+    means = " against ".join(f"{summary.mean_queries_budget:.0f}" for summary in summaries)
+    p = paired.sign_p
+    verdict = "open" if p >= LEVEL else "holds" if paired.wins > paired.losses else "the opposite"
+    counts = f"{paired.wins} / {paired.losses} / {paired.ties}"
+    yield f"| {words} | {number} | {target} | {paired.n} | {means} | {counts} | {p:.2g} | {verdict} |"
 
 
 def main(folder: str) -> None:

@@ -15,7 +15,7 @@ from dowse.messages import Ended, Event, Job, Replayed, Restarted, Round, Stoppe
 from dowse.progress import Reporter, Snapshot
 from dowse.result import End, Summary, summarize
 from dowse.seeds import image_id
-from dowse.store import Claim, Row, StoreWriter
+from dowse.store import Claim, Counted, Row, StoreWriter
 from dowse.worker import Order
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
@@ -31,7 +31,7 @@ class Finished:
 
     Attributes:
         plan: What was to be run.
-        rows: The rows of its images, cut to its budget.
+        rows: The rows of its images that are done, cut to its budget.
         skipped: Images that could not be read, and why.
         elsewhere: Images that other processes still attack.
     """
@@ -79,29 +79,10 @@ class CellRun:
 
     def begin(self) -> None:
         """Make the run known and see how far it is."""
-        self.skipped = self.store.skipped(self.plan.cell.id)
-        self._announce()
-        rows = self.rows()
         self.began = time.monotonic()
-        self.snapshot = Snapshot(
-            run=self.plan.cell.id,
-            title=self.plan.title,
-            total=self.limit - len(self.skipped),
-            done=sum(not row.goes_on(self.plan.budget) for row in rows),
-            fooled=sum(row.success for row in rows),
-            already_wrong=sum(row.end is End.ALREADY_WRONG for row in rows),
-            here=0,
-            active=0,
-            queries=0,
-            busy=0.0,
-            seconds=0.0,
-        )
+        self.snapshot = Snapshot(run=self.plan.cell.id, title=self.plan.title, total=0)
+        self._announce()
         self.report.began(self.snapshot)
-
-    def rows(self) -> list[Row]:
-        """The rows of the images asked for, cut to the budget asked for."""
-        rows = self.store.rows(self.plan.cell.id)
-        return [row.within(self.plan.budget) for row in rows if row.position < self.limit]
 
     def jobs(self) -> Iterator[Job]:
         """Claim one image after the other; those that cannot be read are skipped and made up for."""
@@ -131,20 +112,35 @@ class CellRun:
         """What this process leaves."""
         if self.interrupt.wanted:
             raise Stopped
-        rows, elsewhere = self.rows(), self.store.held_by_others(self.plan.cell.id)
+        run, counted = self.plan.cell.id, self._counted()
+        elsewhere, skipped = self.store.held_by_others(run), self.store.skipped(run, self.limit)
         if elsewhere:
             self.report.message(f"{elsewhere} images of {self.plan.title} are with another process that still runs")
+        failed = sum(row.end is End.TARGET_FAILED for row in counted.going_on)
+        if failed:
+            self.report.message(
+                f"the target failed on {failed} images of {self.plan.title}, which do not count: the same command "
+                "tries them again"
+            )
         self._tell_replays()
-        finished = Finished(self.plan, rows, self.skipped, elsewhere)
+        finished = Finished(self.plan, counted.rows, skipped, elsewhere)
         self.report.finished(self.snapshot, finished.summary)
         return finished
 
     def _announce(self) -> None:
-        """Tell the store which images are asked for: as many as wanted, beside those that cannot be read."""
-        entries = self.images.source.entries
-        wanted = len(entries) if self.plan.count is None else self.plan.count
-        self.limit = min(len(entries), wanted + len(self.skipped))
-        self.store.begin(self.plan, self.images.path, entries[: self.limit])
+        """Tell the store what is asked for: as many images as wanted, beside those that cannot be read; and tally."""
+        self.limit, self.count = self.store.begin(self.plan, self.images.path, self.images.source.entries)
+        rows = self._counted().rows
+        self.snapshot = replace(
+            self.snapshot,
+            total=self.count,
+            done=len(rows),
+            fooled=sum(row.success for row in rows),
+            already_wrong=sum(row.end is End.ALREADY_WRONG for row in rows),
+        )
+
+    def _counted(self) -> Counted:
+        return self.store.counted(self.plan.cell.id, self.plan.budget, self.count)
 
     def _job(self, claim: Claim, x: Tensor) -> Job:
         entry = self.images.source.entries[claim.position]
@@ -161,6 +157,8 @@ class CellRun:
             self.store.void(claim.task, void)
             sent, blocks = sent + void, ()
         self.store.enter(claim.task, checksum, None if self.order.save == "none" else x)
+        if claim.skipped:
+            self._announce()
         self.names[claim.task] = entry.name
         return Job(
             task=claim.task,
@@ -197,10 +195,8 @@ class CellRun:
     def _skip(self, claim: Claim, reason: str) -> None:
         name = self.images.source.entries[claim.position].name
         self.store.skip(claim.task, reason)
-        self.skipped = {**self.skipped, name: reason}
         self.report.message(f"left out {name}: {reason}")
         self._announce()
-        self.snapshot = replace(self.snapshot, total=self.limit - len(self.skipped))
 
     def _count(self, event: Event) -> None:
         now = self.snapshot
@@ -219,7 +215,7 @@ class CellRun:
                 self.cause = event.cause
                 self.snapshot = replace(
                     now,
-                    done=now.done + 1,
+                    done=now.done + (event.end is not End.TARGET_FAILED),
                     fooled=now.fooled + (event.end is End.ADVERSARIAL),
                     already_wrong=now.already_wrong + (event.end is End.ALREADY_WRONG),
                     here=now.here + 1,

@@ -44,8 +44,9 @@ def demo_experiment(out: Path, *, images: int, budget: int, norm: str, seed: int
 
 def draw_demo(out: Path, finished: Sequence[Finished], *, rows: int, title: str, subtitle: str) -> Path:
     """One picture, out/demo.png, of the first `rows` attacked images under every method, from the store in `out`."""
-    first = [row for row in finished[0].rows if row.end is not End.ALREADY_WRONG][:rows]
     by_title = {run.plan.title: {row.position: row for row in run.rows} for run in finished}
+    done = [row for row in finished[0].rows if all(row.position in found for found in by_title.values())]
+    first = [row for row in done if row.end is not End.ALREADY_WRONG][:rows]
     with Store(out) as store:
         sheet = [
             Row(

@@ -25,7 +25,7 @@ class Snapshot:
         run: Its id.
         title: What it is called.
         total: Images to attack.
-        done: Images that ended, in any process.
+        done: Images that ended, in any process, but for those that the target failed on.
         fooled: How many of them were fooled.
         already_wrong: How many of them were misclassified unchanged.
         here: Images that ended in this process.
@@ -38,14 +38,14 @@ class Snapshot:
     run: str
     title: str
     total: int
-    done: int
-    fooled: int
-    already_wrong: int
-    here: int
-    active: int
-    queries: int
-    busy: float
-    seconds: float
+    done: int = 0
+    fooled: int = 0
+    already_wrong: int = 0
+    here: int = 0
+    active: int = 0
+    queries: int = 0
+    busy: float = 0.0
+    seconds: float = 0.0
 
     @property
     def success_rate(self) -> float | None:
@@ -156,10 +156,10 @@ class RichBars(Reporter):
 
     def __init__(self, console: Console) -> None:
         self.bars = Bars(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[told]}", markup=False),
             console=console,
         )
         self.tasks: dict[str, TaskID] = {}

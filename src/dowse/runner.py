@@ -3,21 +3,24 @@
 Only the runner's process writes the store. Where the attacks take place is the engine's affair (`dowse.engines`).
 """
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dowse.cell import Plan
 from dowse.cellrun import CellRun, Finished, Images, TargetFailedError
 from dowse.engines import Engine
-from dowse.experiment import Experiment
+from dowse.errors import InputError
+from dowse.experiment import Experiment, load_experiment
 from dowse.imagesets import ImageSource, input_size, open_images
 from dowse.interrupt import Interrupt
 from dowse.progress import Reporter
-from dowse.store import StoreWriter
+from dowse.store import RunInfo, Store, StoreWriter
 from dowse.targets.digest import weights_digest
 from dowse.worker import Order
 
-__all__ = ["Finished", "Images", "TargetFailedError", "plans_of", "run_cell", "run_experiment"]
+__all__ = ["Finished", "Images", "TargetFailedError", "plans_of", "run_cell", "run_experiment", "runs_of"]
 
 
 def plans_of(experiment: Experiment, source: ImageSource) -> list[Plan]:
@@ -28,6 +31,21 @@ def plans_of(experiment: Experiment, source: ImageSource) -> list[Plan]:
         return source.fingerprint if size is None else f"{source.fingerprint}@{size}"
 
     return experiment.plans(image_set, weights_digest)
+
+
+def runs_of(store: Store, file: str | os.PathLike[str] | None = None) -> list[RunInfo]:
+    """The runs of a store; with an experiment's file its cells alone, in its order, as it names and sizes them."""
+    if file is None:
+        return store.runs()
+    experiment, runs = load_experiment(file), {run.id: run for run in store.runs()}
+    plans = plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
+    begun = [(runs[plan.cell.id], plan) for plan in plans if plan.cell.id in runs]
+    if not begun:
+        raise InputError(f"the store in {store.folder} has nothing of {file}: `dowse run {file}` runs it")
+    return [
+        replace(run, title=plan.title, count=plan.count or run.count, budget=min(plan.budget, run.budget))
+        for run, plan in begun
+    ]
 
 
 def run_experiment(

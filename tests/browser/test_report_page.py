@@ -211,6 +211,70 @@ def test_a_comparison_says_its_sentence(browser: Any, usual: Path) -> None:
     assert said.startswith("P-RGF against RGF, 8 images: fewer queries on 7, more on 0, the same on 1")
 
 
+def test_colours_follow_the_rank_sum_and_cells_are_reached_by_keys(browser: Any, page: Callable[..., Path]) -> None:
+    slow = [49] * 12 + [200 + i for i in range(14)]  # wins by one query on twelve images, loses by many on fourteen
+    quick = [50] * 12 + [100] * 14
+    more = [Made(f"m{i}", [5 + i] * 26) for i in range(12)]
+    browser.open(page("ranks", [Made("slow", slow[::-1]), Made("quick", quick[::-1]), *more]))
+    classes = "return document.querySelector('.pairs td[data-pair=\"%s\"]').className"
+    assert browser.run(classes % "0,1").startswith("worse")
+    assert browser.run(classes % "1,0").startswith("better")
+    assert "for quick" in browser.run("return document.querySelector('.pairs td[data-pair=\"0,1\"]').title")
+    assert browser.run("return document.querySelectorAll('.pairs td[tabindex=\"0\"]').length") == 1
+    assert browser.find(".pairs thead th").text == "% won against"
+    browser.run("document.querySelector('.pairs td[tabindex=\"0\"]').focus()")
+    browser.press("ARROW_DOWN")  # over the empty diagonal
+    assert browser.run("return document.activeElement.dataset.pair") == "2,1"
+    assert browser.find(".readout").text.startswith("m0 against quick")
+
+
+def test_values_are_reached_by_touch_and_heard_by_keys(browser: Any, usual: Path) -> None:
+    browser.open(usual, width=390)
+    touch = (
+        "const svg = document.querySelector('%s svg.chart'), box = svg.getBoundingClientRect();"
+        "const at = {clientX: box.right - 60, clientY: box.top + 50, pointerType: 'touch', bubbles: true};"
+        "for (const kind of ['pointerdown', 'pointerleave']) svg.dispatchEvent(new PointerEvent(kind, at));"
+        "const tip = svg.parentElement.querySelector('.tip'); return tip.hidden ? '' : tip.textContent"
+    )
+    for slot in (".slot-curves", ".slot-traces"):
+        browser.wait(f"return document.querySelector('{slot} svg.chart')")
+        assert "P-RGF" in browser.run(touch % slot)
+        assert (
+            browser.run(f"return getComputedStyle(document.querySelector('{slot} svg.chart')).touchAction") == "pan-y"
+        )
+        browser.run(f"document.querySelector('{slot} svg.chart').focus()")
+        browser.press("ARROW_RIGHT")
+        assert "P-RGF" in browser.run(f"return document.querySelector('{slot} [role=status]').textContent")
+    assert browser.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_names_of_methods_are_whole_beside_their_medians(browser: Any, page: Callable[..., Path], width: int) -> None:
+    titles = [f"Averaging with a rather long name_D (λ = {value})" for value in ("0.5", "0.05", "0.005")]
+    cells = [replace(CELL, target=f"dowse:{name}") for name in ("a", "b", "c")]
+    browser.open(page("long", [Made(title, FAST, cell) for cell in cells for title in titles]), width=width)
+    browser.wait("return document.querySelectorAll('.slot-medians svg').length === 3")
+    names = (
+        "return [...document.querySelector('.slot-medians svg').querySelectorAll('.median')].map((row) =>"
+        "[...row.querySelectorAll('text.method')].map((line) => line.textContent).join(''))"
+    )
+    assert sorted(browser.run(names)) == sorted(title.replace("_D", "D") for title in titles)
+    inside = (
+        "const svg = document.querySelector('.slot-medians svg'), edge = svg.getBoundingClientRect().right;"
+        "return [...svg.querySelectorAll('text')].every((text) => text.getBoundingClientRect().right <= edge + 1)"
+    )
+    assert browser.run(inside)
+    assert browser.overflow() <= 0
+
+
+def test_only_the_methods_column_stays_when_a_table_is_scrolled(browser: Any, usual: Path) -> None:
+    browser.open(usual, width=390)
+    stays = "return getComputedStyle(document.querySelector('table.results %s')).position"
+    assert browser.run(stays % "thead tr:first-child th:first-child") == "sticky"
+    assert browser.run(stays % "tbody th") == "sticky"
+    assert browser.run(stays % "thead tr:nth-child(2) th:first-child") == "static"
+
+
 def test_names_are_text_here_too(browser: Any, page: Callable[..., Path]) -> None:
     cell = replace(CELL, target=f"dowse:{EVIL}", surrogate=(EVIL,))
     run = Made(EVIL, [1, 2, 3], cell, names=[EVIL + str(i) for i in range(3)], cause=EVIL, skipped=EVIL,
@@ -242,3 +306,36 @@ def test_it_can_be_printed(browser: Any, usual: Path) -> None:
     assert browser.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
     assert browser.run("return getComputedStyle(document.querySelector('.scroll')).overflowX") == "visible"
     assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_is_white_and_open_whatever_the_theme(browser: Any, usual: Path, scheme: str) -> None:
+    browser.open(usual, scheme=scheme)
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    colour = "return getComputedStyle(document.%s).%s"
+    for theme in ("document.documentElement.dataset.theme = 'dark'", "delete document.documentElement.dataset.theme"):
+        browser.run(theme)
+        assert browser.run(colour % ("documentElement", "backgroundColor")) == "rgb(255, 255, 255)"
+        assert browser.run(colour % ("body", "color")) == "rgb(0, 0, 0)"
+    assert browser.find(".paper").is_displayed()
+    shut = "return document.querySelectorAll('details:not([open]):not(.run)').length"
+    before = browser.run(shut)
+    assert before > 0
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run(shut) == 0
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(shut) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_methods_that_are_not_drawn_can_be_read(browser: Any, forty: Path, scheme: str) -> None:
+    browser.open(forty, scheme=scheme)
+    contrast = (
+        "const light = (colour) => { const [r, g, b] = colour.match(/\\d+/g).map((v) => { v /= 255;"
+        " return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });"
+        " return 0.2126 * r + 0.7152 * g + 0.0722 * b; };"
+        "const text = light(getComputedStyle(document.querySelector('.legend [aria-pressed=false]')).color);"
+        "const paper = light(getComputedStyle(document.documentElement).backgroundColor);"
+        "return (Math.max(text, paper) + 0.05) / (Math.min(text, paper) + 0.05)"
+    )
+    assert browser.run(contrast) >= 4.5

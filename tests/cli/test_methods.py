@@ -27,6 +27,12 @@ def test_the_table_lists_every_method_with_what_it_needs_and_costs():
         assert "l2, linf" in line
 
 
+def test_a_narrow_terminal_cuts_no_word_off():
+    result = CliRunner().invoke(app, ["methods"], env={**WIDE, "COLUMNS": "80"})
+    assert "coordinates" in result.output
+    assert "…" not in result.output
+
+
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_an_explanation_has_every_option_its_default_and_its_meaning(method):
     result = dowse(method.name)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dowse.cli import app
-from dowse.store import Store
+from dowse.result import End
+from dowse.store import Store, StoreWriter
+from tests.stores import CELL, Made, make_store
 from tests.victims import PROJECT, ROWS, SURROGATE, TARGET, image_file, rows_seen
 
 TOML = """
@@ -82,6 +85,44 @@ def test_run_then_status_then_rows(tmp_path: Path, file: Path) -> None:
     assert {row["target"] for row in table} == {TARGET}
     run = found[0]["run"]
     assert len(json.loads(passed("rows", out, "--format", "json", "--run", run[:6]))) == 3
+    unknown = dowse("rows", out, "--run", "xyz")
+    assert unknown.exit_code == 2
+    assert "begins with 'xyz'" in unknown.stderr
+    assert f"{run} (prgf q=5)" in unknown.stderr
+
+
+def test_rows_of_a_store_without_any_have_a_header(tmp_path: Path) -> None:
+    StoreWriter(tmp_path).close()
+    assert passed("rows", tmp_path).startswith("run,title,target,")
+    assert passed("rows", tmp_path, "--format", "json") == "[]\n"
+
+
+def test_rows_as_json_have_a_word_for_what_is_infinite(tmp_path: Path) -> None:
+    cell = replace(CELL, options={"bounds": [float("inf")]})
+    make_store(tmp_path, [Made("P-RGF", [3], cell)])
+    with StoreWriter(tmp_path) as store:
+        store._database.execute("UPDATE rows SET loss = 9e999")
+    text = passed("rows", tmp_path, "--format", "json")
+    assert "Infinity" not in text
+    (row,) = json.loads(text)
+    assert (row["loss"], row["options"]["bounds"]) == ("inf", ["inf"])
+
+
+def test_brackets_in_a_title_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.01)
+    title = "P-RGF [ours] [/b]"
+    file = written(tmp_path, n=1, more=f'title = "{title}"\n')
+    for command in (("run", file, "--dry-run"), ("run", file), ("status",)):
+        assert title in passed(*command, *(() if command == ("status",) else ("--out",)), tmp_path / "out")
+
+
+def test_images_that_the_target_failed_on_are_not_done(tmp_path: Path) -> None:
+    ends = [End.ADVERSARIAL, End.TARGET_FAILED, End.BUDGET]
+    make_store(tmp_path, [Made("P-RGF", [3, 4, None], ends=ends, cause="OSError: gone")])
+    (run,) = json.loads(passed("status", tmp_path, "--json"))["runs"]
+    assert (run["done"], run["images"], run["failed"], run["success_rate"]) == (2, 3, 1, 0.5)
+    assert run["queries"] == 3 + 4 + 1000
+    assert "the target failed on 1 images" in passed("status", tmp_path)
 
 
 def test_events_for_programs(tmp_path: Path, file: Path) -> None:
@@ -105,6 +146,8 @@ def test_a_dry_run_says_what_it_would_cost_and_asks_for_nothing_else(
     passed("run", file, "--out", tmp_path / "out", "--images", 2, "--budget", 10, "--quiet")
     plan = json.loads(passed("run", file, "--out", tmp_path / "out", "--dry-run", "--json", "--budget", 10))
     assert [(run["done"], run["queries"]) for run in plan["runs"]] == [(2, 10)] * 3
+    fewer = ("run", file, "--out", tmp_path / "out", "--dry-run", "--json", "--budget", 10, "--images", 1)
+    assert [(run["done"], run["queries"]) for run in json.loads(passed(*fewer))["runs"]] == [(1, 0)] * 3
     shown = passed("run", file, "--out", tmp_path / "out", "--dry-run")
     assert re.search(r"3 runs, at most \d+ queries", shown)
     assert "rows a second" in shown

@@ -41,10 +41,11 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(
 
     begin = StoreWriter.begin
 
-    def on_a_small_disk(self: StoreWriter, *arguments: Any) -> None:
-        begin(self, *arguments)
+    def on_a_small_disk(self: StoreWriter, *arguments: Any) -> tuple[int, int]:
+        found = begin(self, *arguments)
         (pages,) = self._database.execute("PRAGMA page_count").fetchone()
         self._database.execute(f"PRAGMA max_page_count = {pages}")
+        return found
 
     monkeypatch.setattr(StoreWriter, "begin", on_a_small_disk)
     with pytest.raises(StoreError, match=r"disk is full.*make room.*Everything committed so far is kept"):
@@ -90,7 +91,7 @@ def test_a_database_that_can_only_be_read(
 ) -> None:
     out = tmp_path / "out"
     StoreWriter(out).close()
-    monkeypatch.setattr(database, "_address", lambda file, writable: f"{file.as_uri()}?mode=ro")
+    monkeypatch.setattr(database, "_address", lambda file, mode="": f"{file.as_uri()}?mode=ro")
     with pytest.raises(StoreError, match="Give a folder that can be written"):
         run(out, said)
     assert not rows_seen(tmp_path / "rows")

@@ -1,6 +1,7 @@
 """The paper's figures on small networks whose answers are known: what they compute before anything is drawn."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
 from dowse.figures.truth import cosines, true_gradients
 from dowse.figures.walk import follow
+from tests.stores import CELL, Made, make_store
 from tests.support import D, Linear, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(seed=1)
@@ -166,6 +168,16 @@ def test_average_queries_at_any_success_rate():
     assert rates.tolist() == [0.25, 0.5, 0.75]
     assert means.tolist() == [10, 15, 30]
     assert [len(part) for part in curves.averages([], 5)] == [0, 0]
+
+
+def test_figure2_has_a_panel_a_target_and_titles_that_differ(tmp_path):
+    other = replace(CELL, target="dowse:other")
+    store = make_store(tmp_path, [Made("a", [10, 20, None]), Made("a", [5]), Made("b", [None]), Made("a", [7], other)])
+    first, second = curves.compute(Laboratory(Setting(store=store)))["panels"]
+    assert [(c["title"], c["queries"]) for c in first["curves"]] == [
+        ("a (number=0)", [10, 20]), ("a (number=1)", [5]), ("b", [])
+    ]  # fmt: skip
+    assert [(c["title"], c["attacked"]) for c in second["curves"]] == [("a", 1)]
 
 
 def test_the_film_begins_with_the_original_and_ends_with_the_verdict():

@@ -123,8 +123,3 @@ def test_figure2_takes_any_number_of_targets_and_methods(targets, tmp_path):
     assert (tmp_path / "figure2.png").stat().st_size > 5000
     assert "RGF 66.7%, 25 queries" in curves.sentence(numbers)
     assert "nothing 0.0%, none fooled" in curves.sentence(numbers)
-
-
-def test_titles_differ_by_the_fixed_value_or_by_the_run():
-    made = [curve("P", fixed=0.5), curve("P", fixed=0.05), curve("Q", run="a"), curve("Q", run="b"), curve("R")]
-    assert [one["title"] for one in curves._with_own_titles(made)] == ["P (0.5)", "P (0.05)", "Q (a)", "Q (b)", "R"]

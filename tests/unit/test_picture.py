@@ -7,6 +7,7 @@ from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.report import Attempt, Row, canvas, contact_sheet, picture
+from dowse.report.thumbnails import round_factor
 
 GREY = torch.full((3, 224, 224), 0.4)
 
@@ -58,7 +59,7 @@ def test_small_images_keep_sharp_pixels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("δ", "factor"), [(0.02, 20), (0.0041, 100), (0.3, 1), (0.9, 1), (0.0, 1)])
 def test_the_factor_is_a_round_number_that_fills_the_range(δ: float, factor: float) -> None:
-    assert picture._round_factor([Row(GREY, "grey", {"rgf": attempt(δ, image=GREY)})]) == factor
+    assert round_factor([attempt(δ, image=GREY).adversarial - GREY]) == factor
 
 
 def test_summary_counts_failures_as_infinite() -> None:

@@ -2,12 +2,12 @@
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from dowse.result import End
-from dowse.store import Store
+from dowse.store import Store, StoreWriter
 from tests.stores import Made, make_store
 
 FILE = Path(__file__).parents[2] / "experiments" / "results.py"
@@ -49,6 +49,31 @@ def test_a_claim_compares_the_images_that_both_rows_attacked(results: ModuleType
     (line,) = results.claim("first", 1, "net", better, better)
     assert line.endswith("| 0 / 0 / 11 | 1 | open |")
     assert not list(results.claim("first", 1, "net", better, results.Cell([], 30)))
+
+
+def test_failures_count_at_the_budget(results: ModuleType, tmp_path: Path) -> None:
+    with Store(make_store(tmp_path, [Made("better", [10]), Made("other", [None])])) as store:
+        (line,) = results.claim("first", 1, "net", cell(results, store, 0, 1), cell(results, store, 1, 1))
+    assert line == "| first | 1 | net | 1 | 10 against 1000 | 1 / 0 / 0 | 1 | open |"
+
+
+def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, tmp_path: Path) -> None:
+    ends = [End.ADVERSARIAL, End.TARGET_FAILED, End.BUDGET]
+    make_store(tmp_path, [Made("whole", [10, 20]), Made("failed", [10, 20, 30], ends=ends)])
+    with StoreWriter(tmp_path) as store:
+        whole, failed = (SimpleNamespace(cell=run, budget=1000, count=3) for run in store.runs())
+        store._database.execute(
+            "UPDATE tasks SET position = position + 1 WHERE run = ? AND position = 1", [whole.cell.id]
+        )
+        store._database.execute(
+            "INSERT INTO tasks (run, position, name, skipped) VALUES (?, 1, 'broken.png', 'no picture')",
+            [whole.cell.id],
+        )
+        two = SimpleNamespace(cell=whole.cell, budget=1000, count=2)
+        assert str(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
+        assert str(results.cell_of(whole, store, 3)).endswith("(2)")  # the set has three images, one is broken
+        assert str(results.cell_of(whole, store, 50)).endswith("(2, 2 of 3 images so far)")
+        assert str(results.cell_of(failed, store, 3)).endswith("/ 10 / inf (2, 2 of 3 images so far)")
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:

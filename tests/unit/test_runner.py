@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image as Picture
+from rich.console import Console
 
 import dowse
 from dowse.engines import LocalEngine, make_engine
@@ -17,9 +18,10 @@ from dowse.experiment import make_experiment
 from dowse.imagesets import open_images
 from dowse.interrupt import Interrupt, interruptible
 from dowse.messages import Ended, Stopped
-from dowse.progress import JsonLines, Lines, Reporter, Several, Snapshot, duration
+from dowse.progress import JsonLines, Lines, Reporter, RichBars, Several, Snapshot, duration
+from dowse.report.gather import gather
 from dowse.result import End
-from dowse.runner import Finished, run_experiment
+from dowse.runner import Finished, run_experiment, runs_of
 from dowse.seeds import image_id
 from dowse.store import Store
 from dowse.targets.digest import weights_digest
@@ -151,6 +153,40 @@ def test_images_that_cannot_be_read_are_named_and_made_up_for(tmp_path: Path, ro
     again = Told()
     assert run(tmp_path / "out", said, report=again) == [finished]
     assert not again.images
+    fewer = said | {"images": {"path": str(folder), "count": 1}}
+    (one,) = run(tmp_path / "out", fewer, report=again)
+    assert ([row.name for row in one.rows], one.skipped) == (["0.png"], {})
+    assert not again.images
+
+
+def test_an_image_that_can_be_read_again_takes_its_place(tmp_path: Path, rows: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for i in range(3):
+        Picture.new("RGB", (4, 4), (90 + i, 120, 150)).save(folder / f"{i}.bmp")
+    whole = (folder / "0.bmp").read_bytes()
+    (folder / "0.bmp").write_bytes(bytes(len(whole)))  # as many bytes, so the same run
+    said = tables(folder, budget=20) | {"images": {"path": str(folder), "count": 2}}
+    (without,) = run(tmp_path / "out", said)
+    assert ([row.name for row in without.rows], list(without.skipped)) == (["1.bmp", "2.bmp"], ["0.bmp"])
+    (folder / "0.bmp").write_bytes(whole)
+    told = Told()
+    (finished,) = run(tmp_path / "out", said, report=told)
+    assert ([row.name for row in finished.rows], finished.skipped) == (["0.bmp", "1.bmp"], {})
+    assert told.images == ["0.bmp"]
+    assert (told.snapshots[-1].done, told.snapshots[-1].total) == (2, 2)
+
+
+def test_an_image_that_the_target_fails_on_is_neither_fooled_nor_robust(tmp_path: Path) -> None:
+    (tmp_path / "dead").touch()
+    said = tables(image_file(tmp_path, 3), target=f"torch:tests.victims:sometimes_dead#file={tmp_path / 'dead'}")
+    told = Told()
+    (finished,) = run(tmp_path / "out", said, report=told)
+    assert (finished.rows, finished.summary.n, told.snapshots[-1].done) == ([], 0, 0)
+    assert any("the target failed on 3 images of" in message for message in told.messages)
+    (tmp_path / "dead").unlink()
+    (finished,) = run(tmp_path / "out", said)
+    assert finished.summary.n == 3
 
 
 def test_images_of_several_sizes_need_to_be_told_one(tmp_path: Path) -> None:
@@ -274,22 +310,20 @@ def test_what_reporters_tell(tmp_path: Path) -> None:
     assert 0 < progress[-1]["busy"] <= progress[-1]["seconds"]
 
 
+NOTHING = Snapshot(run="r", title="A [/b] [ours]", total=5)
+
+
 def test_snapshots_before_anything_happened() -> None:
-    nothing = Snapshot(
-        run="r",
-        title="t",
-        total=5,
-        done=0,
-        fooled=0,
-        already_wrong=0,
-        here=0,
-        active=0,
-        queries=0,
-        busy=0.0,
-        seconds=0.0,
-    )
-    assert str(nothing) == "0/5 images, – fooled, 0 queries/s, target busy 0%, – left"
+    assert str(NOTHING) == "0/5 images, – fooled, 0 queries/s, target busy 0%, – left"
     assert [duration(s) for s in (42, 150, 7200)] == ["42 s", "2 min", "2.0 h"]
+
+
+def test_brackets_in_a_title_are_shown_beside_its_bar() -> None:
+    terminal = io.StringIO()
+    bars = RichBars(Console(file=terminal, force_terminal=True, width=120))
+    bars.began(NOTHING)
+    bars.close()
+    assert "A [/b] [ours]" in terminal.getvalue()
 
 
 def test_an_unknown_engine_is_named() -> None:
@@ -308,3 +342,26 @@ def test_another_file_of_weights_is_another_run(tmp_path: Path) -> None:
     assert weights_digest("torch:tests.victims:target") is None
     with pytest.raises(InputError, match="cannot read what"):
         weights_digest(f"onnx:{tmp_path}/none.onnx")
+
+
+def test_the_runs_of_an_experiment_are_its_cells_as_it_says_them(tmp_path: Path, rows: Path) -> None:
+    images = image_file(tmp_path, 4)
+    said = {**tables(images), "method": [{"name": "rgf", "title": "A", "q": 4}, {"name": "nes", "title": "B", "q": 4}]}
+    run(tmp_path / "out", said)
+    file = tmp_path / "part.toml"
+    words = "\n".join(
+        f"{word} = {json.dumps(value)}" for word, value in said.items() if word not in ("images", "method")
+    )
+    file.write_text(
+        f"{words}\nimages = {{ path = {json.dumps(str(images))}, count = 2 }}\n"
+        '[[method]]\nname = "rgf"\ntitle = "never run"\nq = 7\n[[method]]\nname = "nes"\ntitle = "mine"\nq = 4\n'
+    )
+    with Store(tmp_path / "out") as store:
+        assert [one.title for one in runs_of(store)] == ["A", "B"]
+        (mine,) = runs_of(store, file)
+        assert (mine.id, mine.title, mine.count) == (store.runs()[1].id, "mine", 2)
+        (group,) = gather(store, experiment=file).tables[0].groups
+        assert [(entry.method, len(entry.rows)) for entry in group.entries] == [("mine", 2)]
+        file.write_text(file.read_text().replace("q = 4", "q = 8"))
+        with pytest.raises(InputError, match=r"has nothing of .*part\.toml: `dowse run"):
+            runs_of(store, file)

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from dowse.cell import Plan
     from dowse.experiment import Experiment
 
 SECONDS = 3.0  # of forward passes, to time a target
@@ -19,6 +21,7 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
+    from rich.markup import escape
     from rich.table import Table
 
     from dowse.cli.running import wide_console
@@ -27,7 +30,7 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
     table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")
     for run in found["runs"]:
         shown = ("run", "title", "target", "surrogate", "norm", "images", "done", "budget", "queries")
-        table.add_row(*("–" if run[word] is None else str(run[word]) for word in shown))
+        table.add_row(*("–" if run[word] is None else escape(str(run[word])) for word in shown))
     console = wide_console()
     console.print(table)
     console.print(f"{len(found['runs'])} runs, at most {found['queries']} queries", highlight=False)
@@ -56,11 +59,11 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
         missing = "images" if source is None else "targets"
         notes.append(f"the {missing} cannot be read, so runs have no ids yet: {error}")
         source = None
-    done = rows_done(out)
+    wanted = [one.count if total is None else min(total, one.count or total) for one in plans]
+    done = [0] * len(plans) if source is None else images_done(out, plans, wanted)
     runs = []
-    for one in plans:
-        cell, images = one.cell, one.count if total is None else min(total, one.count or total)
-        ended = 0 if source is None else sum(not row.goes_on(one.budget) for row in done.get(cell.id, []))
+    for one, images, ended in zip(plans, wanted, done, strict=True):
+        cell = one.cell
         runs.append(
             {
                 "run": None if source is None else cell.id, "title": one.title, "target": cell.content()["target"],
@@ -85,15 +88,18 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def rows_done(out: Path) -> dict[str, list[Any]]:
-    """The rows that are in the store already, by run."""
+def images_done(out: Path, plans: "Sequence[Plan]", wanted: Sequence[int | None]) -> list[int]:
+    """How many of the images that each plan asks for are done already, according to the store."""
     from dowse.store import Store
     from dowse.store.database import FILE
 
     if not (out / FILE).is_file():
-        return {}
+        return [0] * len(plans)
     with Store(out) as store:
-        return {run.id: list(store.rows(run.id)) for run in store.runs()}
+        return [
+            len(store.counted(one.cell.id, one.budget, images or 0).rows)
+            for one, images in zip(plans, wanted, strict=True)
+        ]
 
 
 def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:

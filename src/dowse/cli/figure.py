@@ -17,6 +17,9 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for NAME.svg, NAME.png and NAME.json.")],
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw again from NAME.json; compute nothing.")] = False,
     store: Annotated[Path | None, typer.Option(help="figure2: the folder of the store.")] = None,
+    experiment: Annotated[
+        Path | None, typer.Option(help="figure2: draw the cells of this experiment alone, not the whole store.")
+    ] = None,
     target: Annotated[str | None, typer.Option(help="What is attacked; a torch module.")] = None,
     surrogate: Annotated[str | None, typer.Option(help="What gives the transfer gradient.")] = None,
     images: Annotated[
@@ -57,7 +60,7 @@ def figure(
             "target": target, "surrogate": surrogate, "images": images, "count": count, "norm": norm, "seed": seed,
             "budget": budget, "iterations": iterations, "q": q, "past_success": past_success,
             "norm_period": norm_period, "lambdas": lambdas,
-            "samples": samples, "slopes": slopes, "image": image, "store": store,
+            "samples": samples, "slopes": slopes, "image": image, "store": store, "experiment": experiment,
         }  # fmt: skip
         setting = Setting(**{word: value for word, value in words.items() if value is not None})
         with _bars() as bars:

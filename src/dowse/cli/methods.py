@@ -39,6 +39,8 @@ def _print_all(known: "list[Method]", console: "Console") -> None:
         caption="Every image costs one query more, for its own scores. `dowse methods NAME` explains one.",
         caption_justify="left",
     )  # fmt: skip
+    for column in table.columns:
+        column.overflow = "fold"
     for method in known:
         table.add_row(
             method.name, method.paper, _needs(method), ", ".join(method.norms), _yes(method.targeted), method.cost

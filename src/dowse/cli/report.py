@@ -25,6 +25,9 @@ def report(
         Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html, text is printed.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="html, csv, json, latex or markdown.")] = Format.HTML,
+    experiment: Annotated[
+        Path | None, typer.Option(help="Tell of the cells of this experiment alone, not of the whole store.")
+    ] = None,
     gallery: Annotated[
         int | None,
         typer.Option(min=0, help="Adversarial images of each run; 24, at most about 200 in all, if not said."),
@@ -40,12 +43,14 @@ def report(
         from dowse.report.names import read_names
         from dowse.report.text import write_text
 
-        names = None if classes is None else read_names(classes)
         if form is Format.HTML:
-            place = write_html(folder, out, gallery=gallery, budget=budget, title=title, classes=names)
+            place = write_html(
+                folder, out, experiment=experiment, gallery=gallery, budget=budget, title=title, classes=classes
+            )
             typer.echo(str(place))
             if show:
                 typer.launch(place.absolute().as_uri())
             return
-        text = write_text(folder, form, out, budget=budget, title=title, classes=names)
+        names = None if classes is None else read_names(classes)
+        text = write_text(folder, form, out, experiment=experiment, budget=budget, title=title, classes=names)
     typer.echo(text if out is None else str(out), nl=out is not None)

@@ -28,40 +28,53 @@ def rows(
 ) -> None:
     """Print the rows of a store."""
     with failing_kindly():
-        found = list(collect(folder, run))
+        found = collect(folder, run)
     if form is Format.JSON:
-        typer.echo(json.dumps(found, indent=1))
-    elif found:
-        writer = csv.DictWriter(sys.stdout, fieldnames=list(found[0]), lineterminator="\n")
+        typer.echo(json.dumps([_plain(row) for row in found], indent=1))
+    else:
+        writer = csv.DictWriter(sys.stdout, fieldnames=columns(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(
             {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in found
         )
 
 
-def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
-    """All rows as plain values, each with what its run is about."""
-    from dataclasses import asdict
+def columns() -> list[str]:
+    """What a row has, in this order."""
+    from dataclasses import fields
 
+    from dowse.store import Row
+
+    own = [field.name for field in fields(Row) if field.name not in ("run", "task", "session")]
+    return ["run", *ABOUT_THE_RUN, "success", *own]
+
+
+def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
+    """The rows of all runs, or of those whose id begins so, as plain values, each with what its run is about."""
+    from dowse.errors import InputError
     from dowse.store import Store
 
     with Store(folder) as store:
+        runs = store.runs()
         about = {
             one.id: {"title": one.title, **{word: one.content[word] for word in ABOUT_THE_RUN[1:]}}
-            for one in store.runs()
+            for one in runs
             if run is None or one.id.startswith(run)
         }
+        if run is not None and not about:
+            known = ", ".join(f"{one.id} ({one.title})" for one in runs) or "none yet"
+            raise InputError(f"no run in {folder} has an id that begins with {run!r}: there are {known}")
         return [
-            {
-                "run": row.run,
-                **about[row.run],
-                "success": row.success,
-                **_without(asdict(row), "run", "task", "session"),
-            }
+            {word: about[row.run][word] if word in ABOUT_THE_RUN else getattr(row, word) for word in columns()}
             for row in store.rows()
             if row.run in about
         ]
 
 
-def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in names}
+def _plain(value: Any) -> Any:
+    """A value as JSON can say it, numbers as in a report."""
+    from dowse.report.model import plain
+
+    if isinstance(value, dict):
+        return {word: _plain(one) for word, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else plain(value)

@@ -161,6 +161,7 @@ def wide_console() -> "Console":
 
 def show_table(finished: "Sequence[Finished]") -> None:
     """Print a row a run, and what was left out."""
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -172,8 +173,8 @@ def show_table(finished: "Sequence[Finished]") -> None:
         s, cell = one.summary, one.plan.cell
         table.add_row(
             cell.id,
-            one.plan.title,
-            cell.content()["target"],
+            escape(one.plan.title),
+            escape(cell.content()["target"]),
             cell.norm,
             str(s.n),
             f"{s.asr:.1%}",

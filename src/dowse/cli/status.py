@@ -31,18 +31,18 @@ def collect(folder: Path) -> dict[str, Any]:
     with Store(folder) as store:
         runs, working = [], [session for session in store.sessions() if session.alive]
         for run in store.runs():
-            rows = [row.within(run.budget) for row in store.rows(run.id) if row.position < run.count]
-            wrong = sum(row.end is End.ALREADY_WRONG for row in rows)
-            fooled, done = sum(row.success for row in rows), sum(not row.goes_on(run.budget) for row in rows)
+            counted = store.counted(run.id, run.budget, run.count)
+            rows, stored = counted.rows, counted.stored
+            wrong, fooled = sum(row.end is End.ALREADY_WRONG for row in rows), sum(row.success for row in rows)
             answers, size = store.logged(run.id)
             runs.append(
                 {
                     "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],
-                    "images": run.count - len(run.skipped), "done": done, "fooled": fooled, "already_wrong": wrong,
+                    "images": run.count, "done": len(rows), "fooled": fooled, "already_wrong": wrong,
                     "success_rate": fooled / (len(rows) - wrong) if len(rows) > wrong else None,
-                    "failed": sum(row.end is End.TARGET_FAILED for row in rows), "budget": run.budget,
-                    "queries": sum(row.queries for row in rows), "sent": sum(row.sent for row in rows),
-                    "saved_queries": sum(row.saved_queries for row in rows), "logged_answers": answers,
+                    "failed": sum(row.end is End.TARGET_FAILED for row in counted.going_on), "budget": run.budget,
+                    "queries": sum(row.queries for row in stored), "sent": sum(row.sent for row in stored),
+                    "saved_queries": sum(row.saved_queries for row in stored), "logged_answers": answers,
                     "logged_bytes": size, "skipped": run.skipped, **store.replays(run.id),
                 }
             )  # fmt: skip
@@ -62,6 +62,7 @@ def show(found: dict[str, Any]) -> None:
     """Print the state of a store."""
     import shlex
 
+    from rich.markup import escape
     from rich.table import Table
 
     from dowse.cli.running import wide_console
@@ -72,8 +73,8 @@ def show(found: dict[str, Any]) -> None:
         rate = "–" if run["success_rate"] is None else f"{run['success_rate']:.1%}"
         table.add_row(
             run["run"],
-            run["title"],
-            run["target"],
+            escape(run["title"]),
+            escape(run["target"]),
             run["norm"],
             f"{run['done']}/{run['images']}",
             rate,
@@ -84,6 +85,11 @@ def show(found: dict[str, Any]) -> None:
     for run in found["runs"]:
         for name, reason in run["skipped"].items():
             console.print(f"{run['run']} left out {name}: {reason}", markup=False, highlight=False)
+        if run["failed"]:
+            console.print(
+                f"{run['run']}: the target failed on {run['failed']} images, which the next `dowse run` tries again",
+                highlight=False,
+            )
         if run["restarts"] or run["inexact"]:
             console.print(
                 f"{run['run']}: {run['replayed']:.0f} answers replayed, {run['inexact']:.0f} of them with rounding up "

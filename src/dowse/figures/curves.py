@@ -1,6 +1,6 @@
 """Figure 2: the average number of queries per fooled image at any success rate, a panel a target, from a store."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,8 +10,10 @@ from matplotlib.axes import Axes
 from dowse.errors import InputError
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
+from dowse.report.gather import own_titles
 from dowse.report.names import NORMS, short_target
 from dowse.result import End
+from dowse.runner import runs_of
 from dowse.store import Row, RunInfo, Store
 
 COLOURS = {
@@ -32,28 +34,32 @@ def compute(lab: Laboratory) -> Numbers:
     folder = lab.setting.store
     if folder is None:
         raise InputError("figure2 is drawn from a store: give --store DIR, a folder that `dowse run` wrote")
-    panels: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    panels: dict[tuple[str, str], list[tuple[RunInfo, list[Row]]]] = defaultdict(list)
     with Store(folder) as store:
-        for run in store.runs():
-            rows = [row.within(run.budget) for row in store.rows(run.id)]
+        for run in runs_of(store, lab.setting.experiment):
+            rows = store.counted(run.id, run.budget, run.count).rows
             attacked = [row for row in rows if row.end is not End.ALREADY_WRONG]
             if attacked:
-                panels[run.content["target"], run.content["norm"]].append(_curve(run, attacked))
+                panels[run.content["target"], run.content["norm"]].append((run, attacked))
     if not panels:
         raise InputError(f"the store {folder} holds no attacked image yet: `dowse status {folder}` says how far it is")
     return {
         "panels": [
-            {"target": target, "norm": norm, "curves": _with_own_titles(curves)}
-            for (target, norm), curves in panels.items()
+            {"target": target, "norm": norm, "curves": _curves(attacks)} for (target, norm), attacks in panels.items()
         ]
     }
 
 
-def _curve(run: RunInfo, attacked: Sequence[Row]) -> dict[str, Any]:
+def _curves(attacks: Sequence[tuple[RunInfo, list[Row]]]) -> list[dict[str, Any]]:
+    titles = own_titles(run for run, _ in attacks)
+    return [_curve(run, titles[run.id], attacked) for run, attacked in attacks]
+
+
+def _curve(run: RunInfo, title: str, attacked: Sequence[Row]) -> dict[str, Any]:
     options = run.content["options"]
     return {
         "run": run.id,
-        "title": run.title,
+        "title": title,
         "method": run.content["method"],
         "fixed": next((options[word] for word in FIXED if options.get(word) is not None), None),
         "data_prior": options.get("subspace") is not None,
@@ -61,19 +67,6 @@ def _curve(run: RunInfo, attacked: Sequence[Row]) -> dict[str, Any]:
         "budget": run.budget,
         "queries": sorted(row.queries for row in attacked if row.success),
     }
-
-
-def _with_own_titles(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Curves whose titles differ: where two runs have one title, the fixed λ or μ follows it, or else the run's id."""
-    for word in ("fixed", "run"):
-        often = Counter(curve["title"] for curve in curves)
-        curves = [
-            curve | {"title": f"{curve['title']} ({curve[word]})"}
-            if often[curve["title"]] > 1 and curve[word] is not None
-            else curve
-            for curve in curves
-        ]
-    return curves
 
 
 def averages(queries: Sequence[int], attacked: int) -> tuple[np.ndarray, np.ndarray]:

@@ -30,6 +30,7 @@ class Setting:
         slopes: Figure 1b: how many slopes are measured at each image, from which sets of S are drawn.
         image: Figure 1a: the image to show, by name; None chooses one.
         store: Figure 2: the folder of the store.
+        experiment: Figure 2: the file of an experiment whose cells alone are drawn; None draws the whole store.
     """
 
     target: str = "dowse:imagenet_mobilenetv2"
@@ -48,6 +49,7 @@ class Setting:
     slopes: int = 400
     image: str | None = None
     store: Path | None = None
+    experiment: Path | None = None
 
     def __post_init__(self) -> None:
         choose("norm", self.norm, get_args(Norm))
@@ -68,4 +70,5 @@ class Setting:
         return kept | {
             "images": None if self.images is None else Path(self.images).name,
             "store": None if self.store is None else self.store.name,
+            "experiment": None if self.experiment is None else self.experiment.name,
         }

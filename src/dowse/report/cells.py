@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dowse.report import numbers
-from dowse.report.model import Entry, Numbers, Table, best
+from dowse.report.model import Entry, Group, Numbers, Table, best
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,15 @@ class Cell:
         text: As it is read; – where there is none.
         interval: Its 95 % interval, empty where there is none.
         value: As it is sorted by; NaN where there is none.
-        best: Whether it is the best of its column.
+        best: Whether it is the best of its column, among the runs on the same images.
+        images: How many images it is of, where that differs within the column; else empty.
     """
 
     text: str
     interval: str
     value: float
     best: bool
+    images: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,40 +70,46 @@ MEDIAN = Column(
     numbers.queries,
     lambda n: numbers.queries_interval(n.median_interval),
 )
-AT_BUDGET = Column(
-    "Mean, failures at budget",
-    "Mean queries with every failure counted at the whole budget.",
-    lambda n: n.summary.mean_queries_budget,
-    numbers.queries,
-    lambda n: "",
-)
 PAPER = (ASR, AVERAGE, MEDIAN)
 EMPTY = Cell(numbers.NONE, "", float("nan"), False)
 
 
-def fill(table: Table, columns: tuple[Column, ...] = PAPER) -> dict[str, list[list[Cell]]]:
+def fill(table: Table) -> dict[str, list[list[Cell]]]:
     """By method, for each group, the cells of its columns; best ones are marked, ties all of them."""
     filled: dict[str, list[list[Cell]]] = {method: [] for method in table.methods}
     for group in table.groups:
-        entries = [group.entry(method) for method in table.methods]
-        marks = [_best(column, entries) for column in columns]
-        for i, (method, entry) in enumerate(zip(table.methods, entries, strict=True)):
+        marks = [_best(column, group.comparable) for column in PAPER]
+        for method in table.methods:
+            entry = group.entry(method)
             cells = [
-                EMPTY if entry is None else _cell(column, entry.numbers, i in mark)
-                for column, mark in zip(columns, marks, strict=True)
+                EMPTY if entry is None else _cell(column, group, entry, marked)
+                for column, marked in zip(PAPER, marks, strict=True)
             ]
             filled[method].append(cells)
     return filled
 
 
-def _best(column: Column, entries: list[Entry | None]) -> set[int]:
-    """Which entries are best as the table shows them: what reads the same is a tie."""
-    values = [float("nan") if entry is None else column.value(entry.numbers) for entry in entries]
-    top = best(values, largest=column.largest)
-    shown = {column.text(values[i]) for i in top}
-    return {i for i, value in enumerate(values) if column.text(value) in shown}
+def how_ranked(table: Table) -> str:
+    """How the best of a column was chosen where its runs are of different images; empty where all are of the same."""
+    said = []
+    for group in (group for group in table.groups if group.uneven):
+        ranked = group.comparable
+        if len(ranked) > 1:
+            images = numbers.images(ranked[0].numbers.summary.n)
+            said.append(f"{group.name}, {len(ranked)} of {len(group.entries)} methods on {images}")
+        else:
+            said.append(f"{group.name}, no two methods")
+    return f"Best is chosen only among methods that attacked the same images: {'; '.join(said)}." if said else ""
 
 
-def _cell(column: Column, of: Numbers, marked: bool) -> Cell:
-    value = column.value(of)
-    return Cell(column.text(value), column.interval(of), value, marked)
+def _best(column: Column, entries: list[Entry]) -> set[str]:
+    """The runs that are best as the table shows them: what reads the same is a tie."""
+    values = [column.value(entry.numbers) for entry in entries]
+    shown = {column.text(values[i]) for i in best(values, largest=column.largest)}
+    return {entry.run.id for entry, value in zip(entries, values, strict=True) if column.text(value) in shown}
+
+
+def _cell(column: Column, group: Group, entry: Entry, marked: set[str]) -> Cell:
+    value = column.value(entry.numbers)
+    images = numbers.images(entry.numbers.summary.n) if group.uneven and column is ASR else ""
+    return Cell(column.text(value), column.interval(entry.numbers), value, entry.run.id in marked, images)

@@ -1,18 +1,19 @@
 """Which images a page shows, and what it shows of them: pictures, labels, distances; and which traces it carries."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from dowse.report.model import Group, Report, plain
+from dowse.report.model import Group, Report
 from dowse.report.names import class_name
 from dowse.report.thumbnails import data_address, magnified, round_factor
+from dowse.report.traces import Carried, carry
 from dowse.store import Row, Store
-from dowse.trace import Trace
 
 A_RUN, IN_ALL = 24, 200  # adversarial images shown by default
-TRACES, POINTS = 900, 60  # traces that a page carries at most, and points of each
 MISSING = (OSError, ValueError, RuntimeError)  # an image file that is gone or cannot be read
 
 
@@ -23,16 +24,16 @@ class Gallery:
     Attributes:
         pictures: data: addresses by name.
         strips: One an image of a group: the original and what each method made of it.
-        traces: By group "table.group", image and method, thinned.
+        traces: By group "table.group", image and method, thinned and compact.
         limited: Whether there are more adversarial images than are shown.
-        thinned: Whether there are more traces than are carried.
+        partial: Whether there are more traces than are carried.
     """
 
     pictures: dict[str, str] = field(default_factory=dict)
     strips: list[dict[str, Any]] = field(default_factory=list)
-    traces: dict[str, dict[str, dict[int, dict[str, list[float | None]]]]] = field(default_factory=dict)
+    traces: Carried = field(default_factory=dict)
     limited: bool = False
-    thinned: bool = False
+    partial: bool = False
 
 
 def collect(report: Report, store: Store, *, a_run: int | None = None) -> Gallery:
@@ -40,39 +41,16 @@ def collect(report: Report, store: Store, *, a_run: int | None = None) -> Galler
     runs = len(report.entries)
     wanted = min(A_RUN, max(1, IN_ALL // max(runs, 1))) if a_run is None else a_run
     gallery = Gallery()
+    images = {place: _images(group) for place, group in _groups(report)}
+    shown = {place: _chosen(found, wanted) for place, found in images.items()}
     for place, group in _groups(report):
-        images = _images(group)
-        shown = sorted(_chosen(images, wanted), key=lambda name: _first(images[name]).position)
-        gallery.limited |= sum(_has_picture(row) for found in images.values() for row in found.values()) > sum(
-            _has_picture(row) for name in shown for row in images[name].values()
-        )
-        for name in shown:
-            strip = _strip(gallery, store, place, group, name, images[name])
+        gallery.limited |= _pictures(images[place].values()) > _pictures(images[place][name] for name in shown[place])
+        for name in shown[place]:
+            strip = _strip(gallery, store, place, group, name, images[place][name])
             if strip is not None:
                 gallery.strips.append(strip)
-        traced = [*shown, *(name for name in images if name not in set(shown))]
-        room = max(1, TRACES // max(runs, 1))
-        gallery.thinned |= len(traced) > room
-        gallery.traces[place] = _traces(store, images, traced[:room])
+    gallery.traces, gallery.partial = carry(store, images, shown)
     return gallery
-
-
-def thin(trace: Trace, most: int = POINTS) -> dict[str, list[float | None]]:
-    """A trace with every column cut to at most `most` of its values, each with the queries it was noted at.
-
-    A column that says nothing is left out. The result holds two lists a name: "name" and "name@", the queries.
-    """
-    queries = trace.get("queries", [])
-    thinned: dict[str, list[float | None]] = {}
-    for name, column in trace.items():
-        said = [(q, value) for q, value in zip(queries, column, strict=False) if value is not None and q is not None]
-        if name == "queries" or not said:
-            continue
-        if len(said) > most:
-            said = [said[round(i * (len(said) - 1) / (most - 1))] for i in range(most)]
-        thinned[name] = [float(f"{value:.4g}") for _, value in said]
-        thinned[f"{name}@"] = [q for q, _ in said]
-    return thinned
 
 
 def _groups(report: Report) -> list[tuple[str, Group]]:
@@ -89,7 +67,7 @@ def _images(group: Group) -> dict[str, dict[int, Row]]:
 
 
 def _chosen(images: dict[str, dict[int, Row]], wanted: int) -> list[str]:
-    """The images with the most pictures; among those with equally many, spread over the set."""
+    """The images with the most pictures; among those with equally many, spread over the set; in its order."""
     counts = {name: sum(_has_picture(row) for row in rows.values()) for name, rows in images.items()}
     chosen: list[str] = []
     for count in sorted(set(counts.values()) - {0}, reverse=True):
@@ -98,11 +76,15 @@ def _chosen(images: dict[str, dict[int, Row]], wanted: int) -> list[str]:
             break
         step = max(1.0, len(names) / room)
         chosen += [names[int(i * step)] for i in range(min(room, len(names)))]
-    return chosen
+    return sorted(chosen, key=lambda name: _first(images[name]).position)
 
 
 def _first(rows: dict[int, Row]) -> Row:
     return next(iter(rows.values()))
+
+
+def _pictures(images: Iterable[dict[int, Row]]) -> int:
+    return sum(_has_picture(row) for rows in images for row in rows.values())
 
 
 def _has_picture(row: Row) -> bool:
@@ -120,7 +102,8 @@ def _strip(
         return None
     gallery.pictures.setdefault(name, data_address(original))
     found = {method: _adversarial(store, row, original) for method, row in rows.items()}
-    factor = min((round_factor(original, image) for image in found.values() if image is not None), default=1.0)
+    added = [image - original for image in found.values() if image is not None]
+    factor = min((round_factor([δ]) for δ in added), default=1.0)
     cards = []
     for method, row in rows.items():
         card = {
@@ -154,13 +137,5 @@ def _adversarial(store: Store, row: Row, original: Tensor) -> Tensor | None:
     return image if image is not None and image.shape == original.shape else None
 
 
-def _traces(
-    store: Store, images: dict[str, dict[int, Row]], names: list[str]
-) -> dict[str, dict[int, dict[str, list[float | None]]]]:
-    found = {name: {i: thin(store.trace(row.task)) for i, row in images[name].items()} for name in names}
-    kept = {name: {i: trace for i, trace in traces.items() if trace} for name, traces in found.items()}
-    return {name: traces for name, traces in kept.items() if traces}
-
-
 def _short(value: float | None) -> float | None:
-    return None if value is None or plain(value) is None else float(f"{value:.4g}")
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")

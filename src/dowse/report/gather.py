@@ -2,17 +2,21 @@
 
 import json
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dowse.errors import InputError, count
+from dowse.geometry import Norm, make_ball
 from dowse.report.curves import success_curve
 from dowse.report.intervals import bootstrap_mean, median_interval, wilson
 from dowse.report.model import Entry, Group, Numbers, Report, Table
 from dowse.report.names import class_names, short_target
 from dowse.result import End, summarize
+from dowse.runner import runs_of
 from dowse.store import Row, RunInfo, Store
 
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells groups apart, not methods
@@ -20,12 +24,18 @@ WIDEST = 3  # targets that fit side by side on a page
 
 
 def gather(
-    store: Store, *, budget: int | None = None, title: str | None = None, classes: Sequence[str] | None = None
+    store: Store,
+    *,
+    experiment: str | os.PathLike[str] | None = None,
+    budget: int | None = None,
+    title: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> Report:
     """The report of a store.
 
     Args:
         store: The store, open.
+        experiment: The file of an experiment whose cells alone are told of, in its order; None tells of all.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes one of the targets.
         classes: What the classes are called; None looks for names in the image set and the models.
@@ -35,14 +45,14 @@ def gather(
     sessions = store.sessions()
     began = {session.id: session.started for session in sessions}
     found: dict[tuple[Any, ...], dict[tuple[str, str], list[Entry]]] = defaultdict(lambda: defaultdict(list))
-    for run in store.runs():
+    for run in runs_of(store, experiment):
         allowed = run.budget if budget is None else min(budget, run.budget)
-        asked = [row for row in store.rows(run.id) if row.position < run.count]
-        rows = [row.within(allowed) for row in asked if row.end is not End.BUDGET or row.budget >= allowed]
-        if not rows and not asked:
+        counted = store.counted(run.id, allowed, run.count)
+        if not counted.stored:
             continue
-        unfinished = max(0, run.count - len(run.skipped) - len(rows))
-        entry = Entry(run, run.title, rows, unfinished, measure(rows, allowed, _rate(asked, began)))
+        numbers = measure(counted.rows, allowed, _rate(counted.stored, began))
+        failed = [row for row in counted.going_on if row.end is End.TARGET_FAILED]
+        entry = Entry(run, run.title, counted.rows, counted.unfinished, numbers, failed)
         said = run.content
         found[said["norm"], said["eps"], allowed, said["targeted"]][said["target"], said["image_set"]].append(entry)
     if not found:
@@ -86,25 +96,25 @@ def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
     return tables
 
 
-def distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of a group with names that tell them apart: what differs stands behind a title that repeats."""
-    named: dict[str, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        named[entry.run.title].append(entry)
-    names = {}
+def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
+    """Titles of runs that tell them apart, by their ids: what differs stands behind a title that repeats."""
+    named: dict[str, list[RunInfo]] = defaultdict(list)
+    for run in runs:
+        named[run.title].append(run)
+    titles = {}
     for title, same in named.items():
-        spoken = [_words(entry.run) for entry in same]
+        spoken = [_words(run) for run in same]
         differ = [word for word in spoken[0] if len({words.get(word) for words in spoken}) > 1]
-        for entry, words in zip(same, spoken, strict=True):
+        for run, words in zip(same, spoken, strict=True):
             said = ", ".join(f"{word}={words.get(word)}" for word in differ)
-            names[entry.run.id] = f"{title} ({said})" if said else title
-    return [Entry(e.run, names[e.run.id], e.rows, e.unfinished, e.numbers) for e in entries]
+            titles[run.id] = f"{title} ({said})" if said else title
+    return titles
 
 
 def _groups(
     store: Store,
     columns: dict[tuple[str, str], list[Entry]],
-    norm: str,
+    norm: Norm,
     eps: float | None,
     classes: Sequence[str] | None,
 ) -> list[Group]:
@@ -116,8 +126,18 @@ def _groups(
         if sum(other == target for other, _ in columns) > 1:
             name = f"{name}, {Path(source).name or image_set[:6]}"
         known = class_names(entries[0].run.content, source) if classes is None else classes
+        titles = own_titles(entry.run for entry in entries)
         radius = _radius(store, norm, eps, entries)
-        groups.append(Group(target, name, source, tuple(known), radius, distinct(entries)))
+        groups.append(
+            Group(
+                target,
+                name,
+                source,
+                tuple(known),
+                radius,
+                [replace(entry, method=titles[entry.run.id]) for entry in entries],
+            )
+        )
     return groups
 
 
@@ -139,28 +159,30 @@ def _words(run: RunInfo) -> dict[str, str]:
     return {word: json.dumps(value).strip('"') for word, value in {**content, **run.content["options"]}.items()}
 
 
-def _radius(store: Store, norm: str, eps: float | None, entries: Sequence[Entry]) -> float:
+def _radius(store: Store, norm: Norm, eps: float | None, entries: Sequence[Entry]) -> float:
     """The ball's radius; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
-    if eps is not None:
-        return eps
-    if norm != "l2":
-        return 0.05
+    if eps is not None or norm != "l2":
+        return make_ball(norm, eps, 1).eps
     for row in (row for entry in entries for row in entry.rows[:1]):
         try:
-            return math.sqrt(0.001 * store.original(row).numel())
+            return make_ball(norm, None, store.original(row).numel()).eps
         except OSError:
             continue
     return math.nan
 
 
 def _rate(rows: Sequence[Row], began: dict[int, float]) -> float:
-    """Queries a second: those of a run over the time from its first image to its last, process by process."""
-    seconds = 0.0
+    """Queries a second of one process: those of the images that ended, from a run's first to its last in each process.
+
+    Of an image that another process began, the share counts that its time here is of all its time.
+    """
+    seconds = queries = 0.0
     for session in {row.session for row in rows}:
         mine = [row for row in rows if row.session == session]
-        first = max(min(row.finished - row.seconds for row in mine), began.get(session, 0.0))
-        seconds += max(row.finished for row in mine) - first
-    return sum(row.queries for row in rows) / seconds if seconds > 0 else math.nan
+        start = began.get(session, 0.0)
+        seconds += max(row.finished for row in mine) - max(min(row.finished - row.seconds for row in mine), start)
+        queries += sum(row.queries * min(1.0, (row.finished - start) / max(row.seconds, 1e-9)) for row in mine)
+    return queries / seconds if seconds > 0 else math.nan
 
 
 def _title(tables: Sequence[Table]) -> str:

@@ -3,28 +3,47 @@
 import base64
 import hashlib
 import os
+import shlex
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from dowse.report import sections
+from dowse.report import cells, lead, sections, setup
 from dowse.report.failures import failures
 from dowse.report.gallery import Gallery, collect
 from dowse.report.gather import gather
 from dowse.report.markup import Markup, joined, json_inside, tag
 from dowse.report.model import Report
-from dowse.report.numbers import caption
+from dowse.report.names import read_names
+from dowse.report.numbers import captions
 from dowse.report.payload import payload
 from dowse.report.writing import write_file
 from dowse.store import Store
 
-SCRIPTS = ("base", "axes", "table", "legend", "curves", "medians", "pairs", "gallery", "dialog", "traces", "images")
+SCRIPTS = (
+    "base",
+    "axes",
+    "table",
+    "legend",
+    "reading",
+    "curves",
+    "medians",
+    "pairs",
+    "gallery",
+    "dialog",
+    "traces",
+    "images",
+)
 SECTIONS = {
     "results": "Results", "curves": "Success against queries", "medians": "Medians", "pairs": "Method against method",
     "gallery": "Gallery", "traces": "Traces", "images": "Every image", "failures": "What did not work",
     "setup": "Speed and commands",
 }  # fmt: skip
 
+LEFT_OUT = (
+    "Left out on paper: the rows of every image, the names of images that failed, and what the page shows on a click "
+    "(further images of the gallery, other targets' comparisons and traces)."
+)
 LINKS = {"curves": "Curves", "pairs": "Comparisons", "images": "Images", "failures": "Failures", "setup": "Commands"}
 
 
@@ -32,32 +51,41 @@ def write_html(
     store_folder: str | os.PathLike[str],
     path: str | os.PathLike[str] | None = None,
     *,
+    experiment: str | os.PathLike[str] | None = None,
     gallery: int | None = None,
     budget: int | None = None,
     title: str | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | Path | None = None,
 ) -> Path:
     """Write the report of a store as one HTML file and return where it is.
 
     Args:
         store_folder: The folder of the store.
         path: The file; None is report.html in that folder.
+        experiment: The file of an experiment whose cells alone are shown; None shows the whole store.
         gallery: Adversarial images shown of each run; None is 24, fewer where that makes more than 200 in all.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the page is called; None makes a title of the targets.
-        classes: What the classes are called, in the order of the labels; None looks for names itself.
+        classes: What the classes are called, in the order of the labels, or a file with a line a class; None looks
+            for names itself.
     """
     folder = Path(store_folder)
     place = folder / "report.html" if path is None else Path(path)
     with Store(folder) as store:
-        report = gather(store, budget=budget, title=title, classes=classes)
-        page = render(report, collect(report, store, a_run=gallery))
+        names = read_names(classes) if isinstance(classes, Path) else classes
+        report = gather(store, experiment=experiment, budget=budget, title=title, classes=names)
+        options = {"--experiment": experiment, "--out": path, "--gallery": gallery, "--budget": budget,
+                   "--title": title, "--classes": classes if isinstance(classes, Path) else None}  # fmt: skip
+        words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        again = shlex.join(["dowse", "report", str(store_folder), *words])
+        aside = " but for the names of its classes, which were given in Python" if classes and names is classes else ""
+        page = render(report, collect(report, store, a_run=gallery), setup.commands(report, again, aside))
     write_file(place, page)
     return place
 
 
-def render(report: Report, gallery: Gallery) -> str:
-    """The page of a report."""
+def render(report: Report, gallery: Gallery, commands: Markup) -> str:
+    """The page of a report; `commands` is how it came about."""
     parts, style = _asset(*(f"{name}.js" for name in SCRIPTS)), _asset("page.css")
     script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -84,8 +112,12 @@ def render(report: Report, gallery: Gallery) -> str:
         "body",
         tag("a", "Skip to the results", href="#results", class_="skip"),
         _header(report, names),
-        tag("main", *(_section(key, name, report, gallery, missing) for key, name in names.items())),
-        tag("footer", tag("p", "Made with Dowse. All of it is in this one file; nothing is loaded from anywhere.")),
+        tag("main", *(_section(key, name, report, gallery, missing, commands) for key, name in names.items())),
+        tag(
+            "footer",
+            tag("p", LEFT_OUT, class_="paper"),
+            tag("p", "Made with Dowse. All of it is in this one file; nothing is loaded from anywhere."),
+        ),
         _dialog(),
         tag("script", json_inside(payload(report, gallery)), type="application/json", id="data"),
         tag("script", Markup(script)),
@@ -100,11 +132,12 @@ def _header(report: Report, names: dict[str, str]) -> Markup:
         tag("nav", tag("div", tag("span", "Dowse", class_="brand"), tag("div", *links, class_="links"), toggle),
             aria_label="Sections"),
         tag("header", tag("p", "A black-box robustness report", class_="kicker"), tag("h1", report.title),
-            sections.lead(report), sections.unfinished(report), sections.facts(report)),
+            lead.lead(report), lead.unfinished(report), sections.facts(report)),
     )  # fmt: skip
 
 
-def _section(key: str, name: str, report: Report, gallery: Gallery, missing: Markup | None) -> Markup:
+def _section(key: str, name: str, report: Report, gallery: Gallery, missing: Markup | None, commands: Markup) -> Markup:
+    headed = list(enumerate(zip(captions(report.tables), report.tables, strict=True)))
     parts: list[Markup | None] = [tag("h2", name)]
     match key:
         case "results":
@@ -113,33 +146,38 @@ def _section(key: str, name: str, report: Report, gallery: Gallery, missing: Mar
                 "paper. AVG. Q flatters a method that fails on hard images, so the median stands beside it, with every "
                 "failure counted as infinite. Under each number is its 95 % interval; the best of a column is bold."
             ), _controls(report)]  # fmt: skip
-            for number, table in enumerate(report.tables):
+            for number, (caption, table) in headed:
+                ranked = cells.how_ranked(table)
                 parts += [
-                    tag("h3", caption(table)),
-                    sections.result_table(report, number),
-                    sections.further_table(table),
+                    tag("h3", caption),
+                    _note(ranked) if ranked else None,
+                    sections.result_table(report, number, caption),
+                    sections.further_table(table, caption),
+                    setup.options_table(table, caption),
                 ]
         case "curves":
             parts += [_note("The share of images fooled within so many queries; bands are pointwise 95 % intervals "
-                            "(Wilson). Choose methods in the legend; point at a chart for its values.")]  # fmt: skip
-            for number, table in enumerate(report.tables):
-                parts += [tag("h3", caption(table)), _slot("legend", number), _slot("curves", number)]
+                            "(Wilson). Choose methods in the legend; point at a chart, touch it or use the arrow keys "
+                            "for its values.")]  # fmt: skip
+            for number, (caption, _) in headed:
+                parts += [tag("h3", caption), _slot("legend", number), _slot("curves", number)]
         case "medians":
             parts += [_note("Median queries with failures counted as infinite, and its 95 % interval from order "
                             "statistics. An arrow goes on to infinity.")]  # fmt: skip
-            for number, table in enumerate(report.tables):
-                parts += [tag("h3", caption(table)), _slot("medians", number)]
+            for number, (caption, _) in headed:
+                parts += [tag("h3", caption), _slot("medians", number)]
         case "pairs":
             parts += [_note("On the images that both attacked: how often the method of the row took fewer queries than "
                             "that of the column, and how often more. A failure takes one query more than the budget. "
                             "Colour and p are those of Wilcoxon's signed-rank test, two-sided, not corrected for the "
-                            "number of comparisons."), _slot("pairs")]  # fmt: skip
+                            "number of comparisons: blue where its ranks speak for the row, orange for the column."),
+                      _slot("pairs")]  # fmt: skip
         case "gallery":
             more = " There are more in the store; --gallery N shows N of each run." if gallery.limited else ""
             parts += [_note("Each image as it was, what each method added to it, magnified around grey, and what the "
                             f"target saw. Click to enlarge.{more}"), _slot("gallery")]  # fmt: skip
         case "traces":
-            more = " This page carries a sample of the images, thinned; the store has all." if gallery.thinned else ""
+            more = " This page has no room for the traces of all images; the store has them." if gallery.partial else ""
             parts += [_note(f"What went on inside, against the queries spent, for the methods in the legend.{more}"),
                       _slot("traces")]  # fmt: skip
         case "images":
@@ -147,7 +185,7 @@ def _section(key: str, name: str, report: Report, gallery: Gallery, missing: Mar
         case "failures":
             parts += [_note("Images that were not fooled or could not be used, by the reason."), missing]
         case _:
-            parts += [sections.speeds(report), tag("h3", "To reproduce"), sections.commands(report)]
+            parts += [setup.speeds(report), tag("h3", "To reproduce"), commands]
     return tag("section", *parts, id=key, aria_label=name)
 
 

@@ -24,11 +24,11 @@ def wilson(successes: int, n: int, z: float = Z95) -> Interval:
 
 
 def bootstrap_mean(values: Sequence[float], seed: int = 0, draws: int = DRAWS) -> Interval:
-    """The percentile interval (2.5 % to 97.5 %) of a mean: `draws` samples of n with replacement; NaN where n = 0.
+    """The percentile interval (2.5 % to 97.5 %) of a mean: `draws` samples of n with replacement; NaN where n < 2.
 
     The seed is fixed, so that a report says the same each time it is written.
     """
-    if not values:
+    if len(values) < 2:
         return NOTHING
     sample, rng = np.asarray(values, dtype=np.float64), np.random.default_rng(seed)
     n, chunk = len(sample), max(1, 2_000_000 // len(sample))

@@ -5,18 +5,28 @@ import re
 from dowse.report import cells
 from dowse.report.model import Report, Table
 from dowse.report.names import subscripts
-from dowse.report.numbers import NONE
+from dowse.report.numbers import FORMULA, NONE, radius
 
+MATHS = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "κ": "kappa", "λ": "lambda", "μ": "mu", "µ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta",
+    "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega", "∞": "infty",
+    "ℓ": "ell", "√": "surd", "·": "cdot", "×": "times", "≤": "leq", "≥": "geq", "≠": "neq", "≈": "approx",
+    "±": "pm", "→": "to", "←": "leftarrow", "∇": "nabla", "‖": "Vert", "∈": "in",
+}  # fmt: skip
 ESCAPES = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "λ": r"$\lambda$", "μ": r"$\mu$", "α": r"$\alpha$", "σ": r"$\sigma$", "ε": r"$\epsilon$", "∞": r"$\infty$",
-    "ℓ": r"$\ell$", "√": r"$\surd$", "₂": r"$_2$", "·": r"$\cdot$", "×": r"$\times$", "–": "--", "≤": r"$\leq$",
+    "[": "{[}", "*": "{*}", "–": "--", "—": "---", "−": "$-$", "’": "'", "“": "``", "”": "''", "…": r"\ldots{}",
+    **{sign: f"$\\{word}$" for sign, word in MATHS.items()},
+    **{sign: f"$_{i}$" for i, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+    **{sign: f"$^{i}$" for i, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
 }  # fmt: skip
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX shows it, whatever is in it."""
+    """Text as LaTeX shows it, whatever is in it; [ and * are wrapped, since after \\\\ they would be its options."""
     return "".join(ESCAPES.get(letter, letter) for letter in re.sub(r"\s+", " ", text))
 
 
@@ -44,7 +54,10 @@ def _table(table: Table, number: int) -> str:
     ]
     for method, filled in cells.fill(table).items():
         written = [_cell(cell) for group in filled for cell in group]
-        lines.append(f"    {_name(method)} & {' & '.join(written)} \\\\")
+        small = [[_small(cell.interval), _small(cell.images)] for group in filled for cell in group]
+        under = [" & ".join(words) for words in zip(*small, strict=True) if any(words)]
+        rows = [f"{_name(method)} & {' & '.join(written)}", *(f"& {words}" for words in under)]
+        lines += [f"    {row} \\\\" for row in rows[:-1]] + [f"    {rows[-1]} \\\\[2pt]"]
     return "\n".join([*lines, "    \\bottomrule", "  \\end{tabular}", "\\end{table}", ""])
 
 
@@ -53,17 +66,28 @@ def _name(title: str) -> str:
 
 
 def _cell(cell: cells.Cell) -> str:
-    text = escape(cell.text.replace(",", "\u2009")).replace("\u2009", "\\,")
+    text = _number(cell.text)
     return "--" if cell.text == NONE else f"\\textbf{{{text}}}" if cell.best else text
+
+
+def _small(words: str) -> str:
+    """What stands under a number: its interval, or of how many images it is."""
+    return f"{{\\scriptsize {_number(words)}}}" if words else ""
+
+
+def _number(text: str) -> str:
+    return escape(text.replace(",", "\u2009")).replace("\u2009", "\\,")
 
 
 def _caption(table: Table) -> str:
     norm = {"l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}.get(table.norm, escape(table.norm))
-    eps = {"l2": "\\sqrt{0.001 D}", "linf": "0.05"}[table.norm] if table.eps is None else f"{table.eps:g}"
+    words = radius(table)
+    eps = "\\sqrt{0.001 D}" if words == FORMULA else words
     counts = sorted({entry.numbers.summary.n for group in table.groups for entry in group.entries})
     images = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"{'Targeted attacks' if table.targeted else 'Attacks'} under the {norm} norm, $\\epsilon = {eps}$, at most "
         f"{table.budget} queries, {images} images a cell: attack success rate (ASR), mean queries over successes "
-        "(AVG. Q), and median queries with failures counted as infinite."
+        "(AVG. Q), and median queries with failures counted as infinite; small: 95\\,\\% intervals."
+        f"{' ' + escape(cells.how_ranked(table)) if cells.how_ranked(table) else ''}"
     )

@@ -14,14 +14,18 @@ def escape(text: str) -> str:
 
 def to_markdown(report: Report) -> str:
     """A heading, then a table a norm."""
-    parts = [f"# {escape(report.title)}\n", *(_table(table) for table in report.tables)]
+    said = numbers.captions(report.tables)
+    tables = [_table(table, caption) for table, caption in zip(report.tables, said, strict=True)]
+    parts = [f"# {escape(report.title)}\n", *tables]
     return "\n".join([*parts, f"{_LEGEND}\n"])
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, caption: str) -> str:
+    ranked = cells.how_ranked(table)
     heads = [f"{escape(group.name)}<br>{column.name}" for group in table.groups for column in cells.PAPER]
     lines = [
-        f"## {escape(numbers.caption(table))}\n",
+        f"## {escape(caption)}\n",
+        *([f"{escape(ranked)}\n"] if ranked else []),
         f"| Method | {' | '.join(heads)} |",
         f"|---|{'---:|' * len(heads)}",
     ]
@@ -33,7 +37,8 @@ def _table(table: Table) -> str:
 
 def _cell(cell: cells.Cell) -> str:
     text = f"**{cell.text}**" if cell.best else cell.text
-    return f"{text} ({cell.interval})" if cell.interval else text
+    small = ", ".join(filter(None, (cell.interval, cell.images)))
+    return f"{text} ({small})" if small else text
 
 
 _LEGEND = (

@@ -1,13 +1,15 @@
 """A report as plain data: tables of one norm, in them a column a target, in that an entry a method."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dowse.report.curves import Point
 from dowse.report.intervals import Interval
-from dowse.report.paired import Paired
-from dowse.result import Summary
+from dowse.report.paired import Paired, compare_rows
+from dowse.result import End, Summary
 from dowse.store import Row, RunInfo, SessionInfo
 
 
@@ -21,7 +23,7 @@ class Numbers:
         mean_interval: Of AVG. Q, 95 %, bootstrap over the successes.
         median_interval: At least 95 %, from order statistics, failures infinite.
         curve: Success against queries.
-        rate: Queries a second of one process, over the time it worked on this run; NaN if that is unknown.
+        rate: Queries a second of one process, from the images that ended; NaN if that is unknown.
     """
 
     summary: Summary
@@ -42,6 +44,7 @@ class Entry:
         rows: Its images that are done, cut to the table's budget.
         unfinished: Images asked for that are not done yet.
         numbers: What the rows amount to.
+        failed: Those of the unfinished that the target failed on; `dowse run` tries them again.
     """
 
     run: RunInfo
@@ -49,11 +52,12 @@ class Entry:
     rows: list[Row]
     unfinished: int
     numbers: Numbers
+    failed: list[Row]
 
     @property
     def attacked(self) -> list[Row]:
         """The rows that count: all but those the target got wrong from the start."""
-        return [row for row in self.rows if row.end != "already_wrong"]
+        return [row for row in self.rows if row.end is not End.ALREADY_WRONG]
 
     def by_image(self) -> dict[str, Row]:
         """The rows that count, by image; the checksum tells an image, wherever it stands in its set."""
@@ -84,10 +88,25 @@ class Group:
         """The run of a method, None if there is none."""
         return next((entry for entry in self.entries if entry.method == method), None)
 
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether its methods attacked different images, so that their numbers cannot be ranked as they stand."""
+        return len({frozenset(entry.by_image()) for entry in self.entries}) > 1
+
+    @cached_property
+    def comparable(self) -> list[Entry]:
+        """The entries that can be ranked: those on the same images, the largest set that two or more attacked.
+
+        A lone entry is comparable with itself; where no two attacked the same images, nothing is.
+        """
+        images = {entry.run.id: frozenset(entry.by_image()) for entry in self.entries if entry.attacked}
+        times = Counter(images.values())
+        shared = [one for one, number in times.items() if number > 1 or len(images) == 1]
+        largest = max(shared, key=lambda one: (len(one), times[one]), default=None)
+        return [entry for entry in self.entries if images.get(entry.run.id) == largest is not None]
+
     def pairs(self) -> dict[tuple[int, int], Paired]:
         """Every two entries compared on the images that both attacked, by their places i < j."""
-        from dowse.report.paired import compare_rows
-
         images = [entry.by_image() for entry in self.entries]
         return {
             (i, j): compare_rows(images[i], images[j]) for i in range(len(images)) for j in range(i + 1, len(images))
@@ -146,14 +165,14 @@ class Report:
 
 
 def best(values: list[float], *, largest: bool) -> set[int]:
-    """The places of the best among values, all of them if they tie; NaN is never best, nor is a lone value."""
-    known = [value for value in values if math.isfinite(value)]
-    if len(known) < 2:
-        return set()
-    top = max(known) if largest else min(known)
-    return {i for i, value in enumerate(values) if value == top}
+    """The places of the best among values, all of them if they tie; never NaN, an infinite or a lone value."""
+    known = [value for value in values if not math.isnan(value)]
+    top = math.nan if len(known) < 2 else max(known) if largest else min(known)
+    return {i for i, value in enumerate(values) if value == top and math.isfinite(top)}
 
 
 def plain(value: Any) -> Any:
-    """A number as JSON can say it: None where it is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """A number as JSON can say it: None where there is none, "inf" where it is infinite."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)

@@ -9,6 +9,7 @@ from dowse.report.model import Table
 from dowse.report.names import NORMS
 
 NONE = "–"
+FORMULA = "√(0.001·D)"  # the paper's radius for ℓ₂, as dowse.geometry has it
 
 
 def percent(share: float) -> str:
@@ -37,6 +38,11 @@ def queries_interval(interval: Interval) -> str:
     return "" if math.isnan(low) else f"{queries(low)}–{queries(high)}"
 
 
+def images(n: int) -> str:
+    """A number of images."""
+    return "1 image" if n == 1 else f"{n:,} images"
+
+
 def p_value(p: float) -> str:
     """A p-value, to two digits."""
     return "<0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
@@ -54,12 +60,16 @@ def minute(seconds: float) -> str:
 
 def ball(table: Table) -> str:
     """The ball of a table in words: its norm and its radius, with the paper's formula where that was taken."""
-    norm = NORMS.get(table.norm, table.norm)
-    radii = [group.eps for group in table.groups if not math.isnan(group.eps)]
+    norm, words, known = NORMS.get(table.norm, table.norm), radius(table), [g.eps for g in table.groups]
+    sizes = sorted({f"{eps:.3g}" for eps in known if words == FORMULA and not math.isnan(eps)})
+    return f"{norm}, ε = {words}" + (f" = {', '.join(sizes)}" if sizes else "")
+
+
+def radius(table: Table) -> str:
+    """The radius of a table's ball: as it was asked for, else the paper's, for ℓ₂ as its formula."""
     if table.eps is None and table.norm == "l2":
-        sizes = sorted({f"{radius:.3g}" for radius in radii})
-        return f"{norm}, ε = √(0.001·D)" + (f" = {', '.join(sizes)}" if sizes else "")
-    return f"{norm}, ε = {0.05 if table.eps is None else table.eps:g}"
+        return FORMULA
+    return f"{table.groups[0].eps if table.eps is None else table.eps:g}"
 
 
 def short_captions(tables: Sequence[Table]) -> list[str]:
@@ -73,3 +83,12 @@ def caption(table: Table) -> str:
     """What a table is about, in a sentence."""
     aim = "targeted, " if table.targeted else ""
     return f"{ball(table)}, {aim}at most {table.budget:,} queries an image"
+
+
+def captions(tables: Sequence[Table]) -> list[str]:
+    """What each table is about; those that share a caption name their targets too."""
+    plain = [caption(table) for table in tables]
+    return [
+        said if plain.count(said) == 1 else f"{said}: {', '.join(group.name for group in table.groups)}"
+        for said, table in zip(plain, tables, strict=True)
+    ]

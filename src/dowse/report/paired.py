@@ -27,6 +27,7 @@ class Paired:
         mean_difference: The mean of first − second over all n, failures as said; NaN where n = 0.
         sign_p: Two-sided p of the sign test: wins against losses, ties left out.
         wilcoxon_p: Two-sided p of the signed-rank test, ties left out.
+        rank_sum: The sum of the signed ranks of that test; below zero it speaks for the first, above for the second.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Paired:
     mean_difference: float
     sign_p: float
     wilcoxon_p: float
+    rank_sum: float
 
     @property
     def ties(self) -> int:
@@ -54,6 +56,7 @@ def compare_rows(first: Mapping[str, Row], second: Mapping[str, Row]) -> Paired:
         mean_difference=float(difference.mean()) if len(common) else math.nan,
         sign_p=sign_test(wins, losses),
         wilcoxon_p=wilcoxon(difference),
+        rank_sum=rank_sum(difference),
     )
 
 
@@ -92,6 +95,12 @@ def wilcoxon(differences: NDArray[np.float64]) -> float:
         return min(1.0, 2 * float(chance[: smaller + 1].sum()))
     σ = math.sqrt(float((doubled.astype(np.float64) ** 2).sum()) / 4)
     return min(1.0, 2 * _normal_tail(max(0.0, total / 2 - smaller - 1) / σ))  # half a rank is one of doubled ranks
+
+
+def rank_sum(differences: NDArray[np.float64]) -> float:
+    """Σ sign(d) rank(|d|), zeros left out: its sign says which side the signed-rank test speaks for."""
+    kept = differences[differences != 0]
+    return float((np.sign(kept) * _doubled_ranks(np.abs(kept))).sum() / 2)
 
 
 def _doubled_ranks(sizes: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dowse.report.gallery import Gallery
 from dowse.report.intervals import Interval
 from dowse.report.model import Entry, Group, Report, Table
 from dowse.report.names import class_name
-from dowse.report.numbers import caption, short_captions
+from dowse.report.numbers import captions, short_captions
 from dowse.result import End
 
 ENDS = list(End)
@@ -16,14 +16,13 @@ INFINITE = -1  # a number of queries that is infinite; JSON has no word for it
 
 def payload(report: Report, gallery: Gallery) -> dict[str, Any]:
     """The values of the script; `page/*.js` say what each is for."""
-    shorts = short_captions(report.tables)
+    said, shorts = captions(report.tables), short_captions(report.tables)
     methods = {method: m for m, method in enumerate(report.methods)}
     return {
         "methods": report.methods,
         "tables": [
             {
-                "caption": caption(table),
-                "short": shorts[t], "budget": table.budget, "norm": table.norm,
+                "caption": said[t], "short": shorts[t], "budget": table.budget, "norm": table.norm,
                 "methods": [methods[method] for method in table.methods],
                 "groups": [_group(table, group, methods, gallery, f"{t}.{g}") for g, group in enumerate(table.groups)],
             }
@@ -50,7 +49,7 @@ def _group(table: Table, group: Group, methods: dict[str, int], gallery: Gallery
         "classes": {str(label): class_name(group.classes, label) for label in labels},
         "entries": [_entry(table, entry, methods, index) for entry in group.entries],
         "pairs": [
-            [i, j, p.n, p.wins, p.losses, _number(p.mean_difference), _p(p.sign_p), _p(p.wilcoxon_p)]
+            [i, j, p.n, p.wins, p.losses, _number(p.mean_difference), _p(p.sign_p), _p(p.wilcoxon_p), _sign(p.rank_sum)]
             for (i, j), p in group.pairs().items()
         ],
         "traces": {str(index[key]): traces for key, traces in gallery.traces.get(place, {}).items() if key in index},
@@ -85,6 +84,10 @@ def _number(value: float | None) -> float | None:
     if value is None or math.isnan(value):
         return None
     return INFINITE if math.isinf(value) else float(f"{value:.5g}")
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 def _p(value: float) -> float:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.report.canvas import Canvas, fitting_size, to_image
+from dowse.report.thumbnails import round_factor
 
-PAPER, INK, QUIET, RULE = "#FFFFFF", "#1C1B1A", "#6F6C68", "#E3E1DC"
+PAPER, INK, QUIET = "#FFFFFF", "#1C1B1A", "#6F6C68"
 GREEN, RED, GREY = "#1E8E4E", "#C8372D", "#8A8782"
 
 SIDE = 224  # of a tile; ImageNet's images are then drawn pixel by pixel
@@ -65,7 +65,8 @@ def contact_sheet(
     """
     _check(rows)
     methods = list(dict.fromkeys(method for row in rows for method in row.attempts))
-    factor = magnification if magnification is not None else _round_factor(rows)
+    perturbations = [attempt.adversarial - row.image for row in rows for attempt in row.attempts.values()]
+    factor = magnification if magnification is not None else round_factor(perturbations)
     top = MARGIN + (44 if title else 0) + (32 if subtitle else 0) + (20 if title or subtitle else 0)
     width = 2 * MARGIN + SIDE + len(methods) * (GUTTER + 2 * SIDE + GAP)
     height = top + HEADING + len(rows) * (SIDE + CAPTION) + MARGIN - 30
@@ -139,18 +140,6 @@ def _summary(attempts: Sequence[Attempt]) -> str:
     median = statistics.median(attempt.queries if attempt.fooled else math.inf for attempt in attacked)
     words = f"{successes} of {len(attacked)} fooled"
     return words + (f", median {median:,.0f} queries" if math.isfinite(median) else "")
-
-
-def _round_factor(rows: Sequence[Row]) -> float:
-    """The largest of 1, 2, 5, 10, … that keeps 98 in 100 of all perturbed values within the range of grey."""
-    sizes = [(a.adversarial - row.image).abs().flatten() for row in rows for a in row.attempts.values()]
-    changed = torch.cat([size[size > 0] for size in sizes]) if sizes else torch.zeros(0)
-    if len(changed) == 0:
-        return 1.0
-    rank = max(1, math.ceil(0.98 * len(changed)))
-    wanted = 0.5 / float(changed.kthvalue(rank).values)
-    decade = 10.0 ** math.floor(math.log10(wanted))
-    return max(1.0, max(step * decade for step in (1, 2, 5) if step * decade <= wanted))
 
 
 def _check(rows: Sequence[Row]) -> None:

@@ -1,4 +1,4 @@
-"""The report for programs: CSV, a line a run, and JSON with everything but the pictures."""
+"""The report for programs: CSV, a line a run, and JSON with runs, curves, comparisons and processes."""
 
 import csv
 import io
@@ -42,7 +42,10 @@ def flat(table: Table, group: Group, entry: Entry) -> dict[str, Any]:
 
 
 def to_json(report: Report) -> str:
-    """Tables, runs with their content, curves, paired comparisons and the manifest; null is NaN or infinite."""
+    """Tables, runs with their content, curves, paired comparisons and the manifest, but no single images.
+
+    null is a number that does not exist, "inf" one that is infinite, as in the CSV form.
+    """
     return json.dumps(as_values(report), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -60,7 +63,7 @@ def as_values(report: Report) -> dict[str, Any]:
         "sessions": [
             {
                 "command": one.command, "versions": one.versions, "started": one.started, "ended": one.ended,
-                "queries": one.queries, "busy": one.busy,
+                "beat": one.beat, "queries": one.queries, "busy": one.busy,
             }
             for one in report.sessions
         ],
@@ -82,7 +85,7 @@ def _group(table: Table, group: Group) -> dict[str, Any]:
             {
                 "first": group.entries[i].method, "second": group.entries[j].method, "n": pair.n, "wins": pair.wins,
                 "losses": pair.losses, "ties": pair.ties, "mean_difference": plain(pair.mean_difference),
-                "sign_p": pair.sign_p, "wilcoxon_p": pair.wilcoxon_p,
+                "sign_p": pair.sign_p, "wilcoxon_p": pair.wilcoxon_p, "rank_sum": pair.rank_sum,
             }
             for (i, j), pair in group.pairs().items()
         ],
@@ -90,5 +93,5 @@ def _group(table: Table, group: Group) -> dict[str, Any]:
 
 
 def _ends(entry: Entry) -> dict[str, int]:
-    ends = [str(row.end) for row in entry.rows]
+    ends = [str(row.end) for row in (*entry.rows, *entry.failed)]
     return {end: ends.count(end) for end in dict.fromkeys(ends)}

@@ -23,6 +23,7 @@ def write_text(
     form: str,
     path: str | os.PathLike[str] | None = None,
     *,
+    experiment: str | os.PathLike[str] | None = None,
     budget: int | None = None,
     title: str | None = None,
     classes: Sequence[str] | None = None,
@@ -31,15 +32,16 @@ def write_text(
 
     Args:
         store_folder: The folder of the store.
-        form: "csv" (a line a run), "json" (all but the pictures), "latex" (booktabs) or "markdown".
+        form: "csv" (a line a run), "json" (runs, curves, comparisons, processes), "latex" (booktabs) or "markdown".
         path: The file; None writes none.
+        experiment: The file of an experiment whose cells alone are told of; None tells of the whole store.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes a title of the targets.
         classes: What the classes are called, in the order of the labels.
     """
     choose("format", form, FORMATS)
     with Store(Path(store_folder)) as store:
-        text = FORMATS[form](gather(store, budget=budget, title=title, classes=classes))
+        text = FORMATS[form](gather(store, experiment=experiment, budget=budget, title=title, classes=classes))
     if path is not None:
         write_file(Path(path), text)
     return text

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -38,12 +39,12 @@ def magnified(original: Tensor, adversarial: Tensor, factor: float) -> Tensor:
     return 0.5 + factor * (adversarial.float() - original.float())
 
 
-def round_factor(original: Tensor, adversarial: Tensor) -> float:
-    """The largest of 1, 2, 5, 10, … that keeps 98 in 100 of the changed values within the range of grey."""
-    changed = (adversarial.float() - original.float()).abs().flatten()
-    changed = changed[changed > 0]
+def round_factor(perturbations: Sequence[Tensor]) -> float:
+    """The largest of 1, 2, 5, 10, … that keeps 98 in 100 of all changed values within the range of grey."""
+    sizes = [perturbation.float().abs().flatten() for perturbation in perturbations]
+    changed = torch.cat([size[size > 0] for size in sizes]) if sizes else torch.zeros(0)
     if len(changed) == 0:
         return 1.0
-    wanted = 0.5 / float(torch.quantile(changed[: 2**22], 0.98))
+    wanted = 0.5 / float(changed.kthvalue(math.ceil(0.98 * len(changed))).values)
     decade = 10.0 ** math.floor(math.log10(wanted))
     return max(1.0, max(step * decade for step in (1, 2, 5) if step * decade <= wanted * (1 + 1e-9)))

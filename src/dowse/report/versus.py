@@ -16,7 +16,7 @@ from dowse.report.model import Numbers, plain
 from dowse.report.names import NORMS, short_target
 from dowse.report.paired import Paired, compare_rows
 from dowse.result import End
-from dowse.store import Row, RunInfo, Store
+from dowse.store import RunInfo, Store
 
 FORMS = ("text", "csv", "json", "markdown")
 SAME = ("method", "target", "norm", "targeted")
@@ -31,7 +31,7 @@ class Match:
         second: That of the second.
         differs: What differs between them, "word: before → after"; empty if they are the same run.
         budget: The smaller of their budgets, with which both are read.
-        numbers: What each amounts to.
+        numbers: What each amounts to, on the images that both attacked.
         paired: First against second on the images that both attacked.
     """
 
@@ -61,26 +61,26 @@ def compare_stores(first: str | os.PathLike[str], second: str | os.PathLike[str]
     """Compare the runs of two stores: first those of the same content, then those of one method, target and norm.
 
     Among several that could belong together, those that differ least do. Both are read with the smaller budget of the
-    two, and tested on the images that both attacked.
+    two, and measured and tested on the images that both attacked.
     """
     with Store(Path(first)) as one, Store(Path(second)) as other:
-        left, right = _with_rows(one), _with_rows(other)
+        left, right = _begun(one), _begun(other)
         for runs, store in ((left, one), (right, other)):
             if not runs:
                 raise InputError(f"the store in {store.folder} holds no image that ended: there is nothing to compare")
-        matches = []
-        for i, j in _pairs([run for run, _ in left], [run for run, _ in right]):
-            matches.append(_match(*left[i], *right[j]))
-            left[i], right[j] = (left[i][0], []), (right[j][0], [])
-    return Versus(matches, [run for run, rows in left if rows], [run for run, rows in right if rows])
+        pairs = _pairs(left, right)
+        matches = [_match(one, left[i], other, right[j]) for i, j in pairs.items()]
+    only_first = [run for i, run in enumerate(left) if i not in pairs]
+    only_second = [run for j, run in enumerate(right) if j not in pairs.values()]
+    return Versus(matches, only_first, only_second)
 
 
-def _with_rows(store: Store) -> list[tuple[RunInfo, list[Row]]]:
-    found = [(run, [row for row in store.rows(run.id) if row.position < run.count]) for run in store.runs()]
-    return [(run, rows) for run, rows in found if rows]
+def _begun(store: Store) -> list[RunInfo]:
+    """The runs of a store that have an image that ended."""
+    return [run for run in store.runs() if store.counted(run.id, run.budget, run.count).stored]
 
 
-def _pairs(left: list[RunInfo], right: list[RunInfo]) -> list[tuple[int, int]]:
+def _pairs(left: list[RunInfo], right: list[RunInfo]) -> dict[int, int]:
     """Places of runs that belong together, those that differ least first, each run once."""
     possible = sorted(
         (len(differences(one, other)) + (one.title != other.title), i, j)
@@ -92,7 +92,7 @@ def _pairs(left: list[RunInfo], right: list[RunInfo]) -> list[tuple[int, int]]:
     for _, i, j in possible:
         if i not in pairs and j not in pairs.values():
             pairs[i] = j
-    return sorted(pairs.items())
+    return dict(sorted(pairs.items()))
 
 
 def differences(one: RunInfo, other: RunInfo) -> list[str]:
@@ -112,15 +112,13 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _match(first: RunInfo, rows: list[Row], second: RunInfo, others: list[Row]) -> Match:
+def _match(one: Store, first: RunInfo, other: Store, second: RunInfo) -> Match:
     budget = min(first.budget, second.budget)
-    cut = [
-        [row.within(budget) for row in side if row.end is not End.BUDGET or row.budget >= budget]
-        for side in (rows, others)
-    ]
-    attacked = [{row.checksum: row for row in side if row.end is not End.ALREADY_WRONG} for side in cut]
-    both = measure(cut[0], budget), measure(cut[1], budget)
-    return Match(first, second, differences(first, second), budget, both, compare_rows(*attacked))
+    rows = [store.counted(run.id, budget, run.count).rows for store, run in ((one, first), (other, second))]
+    attacked = [{row.checksum: row for row in side if row.end is not End.ALREADY_WRONG} for side in rows]
+    common = attacked[0].keys() & attacked[1].keys()
+    before, after = (measure([row for key, row in side.items() if key in common], budget) for side in attacked)
+    return Match(first, second, differences(first, second), budget, (before, after), compare_rows(*attacked))
 
 
 HEADS = ("method", "target", "norm", "images", "ASR before", "ASR after", "AVG. Q before", "AVG. Q after",

@@ -9,6 +9,7 @@ from pathlib import Path
 FILE = "dowse.sqlite"
 VERSION = 2
 APPLICATION = 0x646F7773  # "dows", so that file(1) and we know whose it is
+NUMBER_BITS = 24  # of an answer's key: its number among those of its task
 WAIT = 30.0  # seconds for another process to finish its transaction
 
 TABLES = """
@@ -51,7 +52,7 @@ def connect(folder: Path, *, writable: bool, check: bool = False) -> sqlite3.Con
     with explained(folder):
         if writable:
             folder.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(_address(file, writable), uri=True, timeout=WAIT, isolation_level=None)
+        database = _open(_address(file)) if writable else _open_to_read(file)
         try:
             if writable:
                 database.execute("PRAGMA journal_mode = WAL")
@@ -85,8 +86,7 @@ def explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", None) or ""
-        remedy = next((text for code, text in _REMEDIES if name.startswith(code)), _SAFE)
+        remedy = next((text for code, text in _REMEDIES if _error_name(error).startswith(code)), _SAFE)
         raise StoreError(f"the store in {folder} failed: {error}. {remedy}") from error
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -112,12 +112,40 @@ _REMEDIES = (
 )
 
 
-def _address(file: Path, writable: bool) -> str:
-    address = file.absolute().as_uri()
-    if writable:
-        return f"{address}?mode=rwc"
-    in_use = file.with_name(f"{FILE}-wal").exists()
-    return f"{address}?mode=ro" if in_use else f"{address}?mode=ro&immutable=1"
+def _address(file: Path, mode: str = "mode=rwc") -> str:
+    return f"{file.absolute().as_uri()}?{mode}"
+
+
+def _open(address: str) -> sqlite3.Connection:
+    return sqlite3.connect(address, uri=True, timeout=WAIT, isolation_level=None)
+
+
+def _open_to_read(file: Path) -> sqlite3.Connection:
+    """The database beside whoever writes it, now or later; where no one can write, it stands still.
+
+    SQLite needs files of its own beside a database that others may write. They go as it is closed, but not if it was
+    opened with mode=ro; so it is opened to be written, and told not to.
+    """
+    database = _open(_address(file, "mode=rw"))
+    try:
+        database.execute("PRAGMA query_only = ON")
+        database.execute("PRAGMA user_version")  # the first that looks at the file
+        return database
+    except sqlite3.OperationalError as error:
+        database.close()
+        log = file.with_name(f"{file.name}-wal")
+        if _hindered(error) and not (log.is_file() and log.stat().st_size):
+            return _open(_address(file, "mode=ro&immutable=1"))
+        raise
+
+
+def _hindered(error: sqlite3.Error) -> bool:
+    """Whether SQLite could not make its files beside the database."""
+    return _error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+
+
+def _error_name(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or ""
 
 
 def _check_version(database: sqlite3.Connection, file: Path, writable: bool) -> None:

@@ -1,12 +1,14 @@
 """The images of a store: originals once each, adversarial ones by run; safetensors, or PNG where that was asked for."""
 
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -19,7 +21,7 @@ ORIGINALS, ADVERSARIAL, PICTURES = "originals", "adversarial", "pictures"
 def save_original(folder: Path, checksum: str, x: Tensor) -> None:
     """Keep the original, (C, H, W) in [0, 1]: in 8 bits if it is an 8-bit image, as it is if not."""
     path = folder / ORIGINALS / f"{checksum}.safetensors"
-    if not path.exists():
+    if not _whole(path):
         levels = on_grid(x)
         exact = torch.equal(pixels(levels, x), x)
         _write(path, lambda file: save_file({"image": (levels if exact else x).cpu().contiguous()}, file))
@@ -43,22 +45,45 @@ def save_picture(folder: Path, run: str, task: int, levels: Tensor) -> str:
 
 
 def load_image(path: Path) -> Tensor:
-    """An image of a store, (C, H, W) in [0, 1]."""
+    """An image of a store, (C, H, W) in [0, 1]; OSError if it is not there or damaged."""
     if path.suffix == ".png":
         with Image.open(path) as file:
             shown = np.array(file)
         levels = torch.from_numpy(shown.reshape(*shown.shape[:2], -1)).permute(2, 0, 1).contiguous()
     else:
-        levels = load_file(path)["image"]
+        try:
+            levels = load_file(path)["image"]
+        except (SafetensorError, KeyError) as error:
+            raise OSError(f"{path} is damaged: {error}") from error
     return levels.float() / 255 if levels.dtype == torch.uint8 else levels
 
 
+def _whole(path: Path) -> bool:
+    """Whether an image is there and as long as its header says; its pixels are not read."""
+    try:
+        with safe_open(path, "pt") as file:
+            return list(file.keys()) == ["image"]
+    except (OSError, SafetensorError):
+        return False
+
+
 def _write(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file wholly or not at all."""
+    """Write a file wholly or not at all, and have it on disk as this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     try:
         write(partial)
+        _to_disk(partial)
         os.replace(partial, path)
+        _to_disk(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _to_disk(path: Path) -> None:
+    """Have a file, or the names in a folder, survive a power failure."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

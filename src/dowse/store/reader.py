@@ -13,7 +13,8 @@ from torch import Tensor
 
 from dowse import trace
 from dowse.store import images, owners
-from dowse.store.database import connect, explained
+from dowse.store.counted import Counted, count_rows
+from dowse.store.database import NUMBER_BITS, connect, explained
 from dowse.store.row import Row
 
 
@@ -27,7 +28,7 @@ class RunInfo:
         content: Its cell: target, surrogate, image_set, method, options, norm, eps, …
         source: The path of its image set.
         budget: The budget it was last asked to run with.
-        count: How many images it was last asked to run.
+        count: How many images it was last asked to run, of those that can be read.
         skipped: Images that could not be read, and why.
     """
 
@@ -48,6 +49,7 @@ class SessionInfo:
         id: Its number.
         started: When, in seconds since 1970.
         ended: When; None if it still runs or was killed.
+        beat: Its last sign of life.
         command: Its command line.
         versions: What it ran on.
         alive: Whether it still runs.
@@ -59,6 +61,7 @@ class SessionInfo:
     id: int
     started: float
     ended: float | None
+    beat: float
     command: list[str]
     versions: dict[str, str]
     alive: bool
@@ -91,7 +94,8 @@ class Store:
 
     def runs(self) -> list[RunInfo]:
         """All runs, the oldest first."""
-        found = self._select("SELECT * FROM runs ORDER BY created, rowid")
+        query = """SELECT *, (SELECT count(*) FROM tasks WHERE run = runs.id AND position < runs.count
+            AND skipped IS NOT NULL) AS unreadable FROM runs ORDER BY created, rowid"""
         return [
             RunInfo(
                 id=run["id"],
@@ -99,27 +103,32 @@ class Store:
                 content=json.loads(run["content"]),
                 source=run["source"],
                 budget=run["budget"],
-                count=run["count"],
+                count=run["count"] - run["unreadable"],
                 skipped=self.skipped(run["id"]),
             )
-            for run in found
+            for run in self._select(query)
         ]
 
-    def skipped(self, run: str) -> dict[str, str]:
-        """The images of a run that could not be read, and why."""
-        query = "SELECT name, skipped FROM tasks WHERE run = ? AND skipped IS NOT NULL ORDER BY position"
-        return {row["name"]: row["skipped"] for row in self._select(query, run)}
+    def skipped(self, run: str, limit: int | None = None) -> dict[str, str]:
+        """The images of a run that could not be read, and why; with a limit, those among the first so many places."""
+        query = """SELECT position, name, skipped FROM tasks WHERE run = ? AND skipped IS NOT NULL ORDER BY position"""
+        found = self._select(query, run)
+        return {row["name"]: row["skipped"] for row in found if limit is None or row["position"] < limit}
+
+    def counted(self, run: str, budget: int, count: int) -> Counted:
+        """The rows of a run that count if `count` images are asked for with a budget, and how many are not done."""
+        return count_rows(self.rows(run), budget, count, self._skipped_places(run))
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows of one run or of all, in the order of runs and images."""
-        query = """
+        query = f"""
             SELECT task, tasks.run, position, name, checksum, "end", queries, rows.sent, rows.budget, label,
                 target_label, predicted, confidence, confidence_before, l2,
                 linf, loss, seconds, seed, cause, file, saved_adversarial, saved_inside,
                 saved_distance, saved_queries, verified, finished, session
             FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
-            WHERE ?1 IS NULL OR tasks.run = ?1 ORDER BY runs.created, runs.rowid, position"""
-        for row in self._select(query, run):
+            {"" if run is None else "WHERE tasks.run = ?"} ORDER BY runs.created, runs.rowid, position"""
+        for row in self._select(query, *([] if run is None else [run])):
             yield Row.of(dict(row))
 
     def sessions(self) -> list[SessionInfo]:
@@ -131,6 +140,7 @@ class Store:
                 id=one["id"],
                 started=one["started"],
                 ended=one["ended"],
+                beat=one["beat"],
                 command=json.loads(one["command"]),
                 versions=json.loads(one["versions"]),
                 alive=_alive(one),
@@ -143,8 +153,8 @@ class Store:
 
     def logged(self, run: str) -> tuple[int, int]:
         """How many answers are logged for a run, and how many bytes they take."""
-        query = """SELECT count(*) AS n, total(length(block)) AS bytes FROM answers
-            WHERE (key >> 24) IN (SELECT id FROM tasks WHERE run = ?)"""
+        query = f"""SELECT count(*) AS n, total(length(block)) AS bytes FROM tasks CROSS JOIN answers
+            ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
         (found,) = self._select(query, run)
         return found["n"], int(found["bytes"])
 
@@ -167,6 +177,11 @@ class Store:
     def adversarial(self, row: Row) -> Tensor | None:
         """The adversarial image of a row, (C, H, W) in [0, 1], None if none was found or saved."""
         return None if row.file is None else images.load_image(self.folder / row.file)
+
+    def _skipped_places(self, run: str) -> set[int]:
+        """The places of the images of a run that could not be read."""
+        found = self._select("SELECT position FROM tasks WHERE run = ? AND skipped IS NOT NULL", run)
+        return {row["position"] for row in found}
 
     def _select(self, query: str, *values: object) -> list[sqlite3.Row]:
         with explained(self.folder):

@@ -25,7 +25,7 @@ class Row:
         predicted: The target's label of the adversarial image, or of the last iterate.
         confidence: The probability the target gives that label.
         confidence_before: The probability it gave its label of the original.
-        l2: ‖adversarial − x‖₂, or of the last iterate.
+        l2: ‖adversarial − x‖₂, or of the last iterate; None in a row cut to a smaller budget.
         linf: The same in the maximum norm.
         loss: f there.
         seconds: How long it was under attack, beside others, in all processes together.
@@ -55,8 +55,8 @@ class Row:
     predicted: int | None
     confidence: float | None
     confidence_before: float | None
-    l2: float
-    linf: float
+    l2: float | None
+    linf: float | None
     loss: float | None
     seconds: float
     seed: int
@@ -80,11 +80,19 @@ class Row:
         return self.end is End.TARGET_FAILED or (self.end is End.BUDGET and self.budget < budget)
 
     def within(self, budget: int) -> "Row":
-        """The row as it would stand if no more than a smaller budget had been allowed."""
+        """The row as it would stand if no more than a smaller budget had been allowed.
+
+        An attack that such a budget ends on its way has left nothing that is known of: no image, no distance.
+        """
         if budget >= self.budget:
             return self
-        cut = replace(self, budget=budget, queries=min(self.queries, budget))
-        return replace(cut, end=End.BUDGET) if self.success and self.queries > budget else cut
+        if self.queries <= budget:
+            return replace(self, budget=budget)
+        return replace(
+            self, budget=budget, queries=budget, end=End.BUDGET, predicted=None, confidence=None, l2=None, linf=None,
+            loss=None, cause=None, file=None, saved_adversarial=None, saved_inside=None, saved_distance=None,
+            saved_queries=0, verified=0,
+        )  # fmt: skip
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Row":

@@ -2,21 +2,22 @@
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
 from dowse.cell import Plan
+from dowse.errors import InputError
 from dowse.imagesets import Entry
 from dowse.messages import Answered, Ended, Event, Replayed, Restarted, Round
 from dowse.result import End
 from dowse.store import images
-from dowse.store.database import StoreError, explained, transaction
+from dowse.store.counted import places
+from dowse.store.database import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
-NUMBER_BITS = 24
 GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # an image that ended so can go on: its answers stay in the log
 
 
@@ -30,6 +31,7 @@ class Claim:
         checksum: Of its pixels and label when it was first read; None if it never was.
         answers: Its log.
         sent: Rows handed to the target for answers that are void.
+        skipped: Whether it could not be read when it was last tried.
     """
 
     task: int
@@ -37,6 +39,7 @@ class Claim:
     checksum: str | None
     answers: tuple[bytes, ...]
     sent: int
+    skipped: bool
 
 
 class StoreWriter(StoreSession):
@@ -52,45 +55,59 @@ class StoreWriter(StoreSession):
         super().__init__(folder, command)
         self.keep_answers = keep_answers
         self._done_below: dict[tuple[str, int], int] = {}  # by run and budget: no image before is left
+        self._given_up: set[int] = set()  # tasks whose images this process could not read
 
-    def begin(self, plan: Plan, source: str, entries: Sequence[Entry]) -> None:
-        """A run is to be run so far; entries are those of its images that are to be attacked."""
-        content = json.dumps(plan.cell.content())
+    def begin(self, plan: Plan, source: str, entries: Sequence[Entry]) -> tuple[int, int]:
+        """A run is to be run so far as its plan says; entries are all images of its set.
+
+        Returns:
+            How many places of the set that takes, and how many images in them can be read as far as is known.
+        """
+        _check_names([source, *(entry.name for entry in entries)])
+        content, wanted = json.dumps(plan.cell.content()), len(entries) if plan.count is None else plan.count
         with transaction(self._database, self.folder):
+            skipped = self._skipped_places(plan.cell.id)
+            limit = min(len(entries), places(wanted, skipped))
             self._database.execute(
                 """INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
                 title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source""",
-                (plan.cell.id, plan.title, content, source, plan.budget, len(entries), time.time()),
+                (plan.cell.id, plan.title, content, source, plan.budget, limit, time.time()),
             )
             self._database.executemany(
                 "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
-                [(plan.cell.id, position, entry.name) for position, entry in enumerate(entries)],
+                [(plan.cell.id, position, entry.name) for position, entry in enumerate(entries[:limit])],
             )
             self._database.execute(  # an image that ended for good would have ended so with a larger budget too
                 f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_places(GOES_ON)})
                 AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",
-                (plan.budget, plan.budget, *GOES_ON, plan.cell.id, len(entries)),
+                (plan.budget, plan.budget, *GOES_ON, plan.cell.id, limit),
             )
+        return limit, limit - sum(position < limit for position in skipped)
 
     def claim(self, plan: Plan, limit: int) -> Claim | None:
-        """Take the next image among the first `limit` that is not done and that no living process has."""
+        """Take the next image in the first `limit` places that is not done and that no living process has.
+
+        An image that could not be read is tried again, once by each process: what hindered it may be over.
+        """
         query = """
-            SELECT tasks.id, position, image, tasks.sent, owner FROM tasks LEFT JOIN rows ON task = tasks.id
-            WHERE run = ? AND position >= ? AND position < ? AND skipped IS NULL AND (
+            SELECT tasks.id, position, image, tasks.sent, skipped, owner FROM tasks LEFT JOIN rows ON task = tasks.id
+            WHERE run = ? AND position >= ? AND position < ? AND (
                 task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
             ) ORDER BY position"""
         run, start = plan.cell.id, self._done_below.get((plan.cell.id, plan.budget), 0)
         with transaction(self._database, self.folder):
             living = set(self._living_owners())
             left = self._database.execute(query, (run, start, limit, plan.budget, self.session))
-            for number, (task, position, checksum, sent, owner) in enumerate(left):
+            hopeful = (one for one in left if one[0] not in self._given_up)
+            for number, (task, position, checksum, sent, skipped, owner) in enumerate(hopeful):
                 if number == 0:
                     self._done_below[run, plan.budget] = position
                 if owner not in living:
                     left.close()
                     self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, task))
                     blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
-                    return Claim(task, position, checksum, tuple(block for (block,) in blocks), sent)
+                    answers = tuple(block for (block,) in blocks)
+                    return Claim(task, position, checksum, answers, sent, skipped is not None)
         return None
 
     def held_by_others(self, run: str) -> int:
@@ -102,7 +119,8 @@ class StoreWriter(StoreSession):
         return int(held)
 
     def skip(self, task: int, reason: str) -> None:
-        """A claimed image cannot be read."""
+        """A claimed image cannot be read; another process may try again."""
+        self._given_up.add(task)
         with transaction(self._database, self.folder):
             self._database.execute("UPDATE tasks SET skipped = ?, owner = NULL WHERE id = ?", (reason, task))
 
@@ -112,7 +130,7 @@ class StoreWriter(StoreSession):
             if x is not None:
                 images.save_original(self.folder, checksum, x)
         with transaction(self._database, self.folder):
-            self._database.execute("UPDATE tasks SET image = ? WHERE id = ?", (checksum, task))
+            self._database.execute("UPDATE tasks SET image = ?, skipped = NULL WHERE id = ?", (checksum, task))
 
     def void(self, task: int, sent: int) -> None:
         """Forget the log of a claimed image, for which `sent` rows had been handed over."""
@@ -121,7 +139,6 @@ class StoreWriter(StoreSession):
 
     def write(self, plan: Plan, events: Sequence[Event]) -> None:
         """Commit what happened, all of it or nothing; images are on disk before the row that names them."""
-        files = {event.task: self._save(plan, event) for event in events if isinstance(event, Ended)}
         with transaction(self._database, self.folder):
             self._check_mine({event.task for event in events if not isinstance(event, Round)})
             for event in events:
@@ -142,7 +159,7 @@ class StoreWriter(StoreSession):
                             (event.queries, event.busy, self.session),
                         )
                     case Ended():
-                        self._end(plan, event, files[event.task])
+                        self._end(plan, event, self._save(plan, event))
 
     def _log(self, event: Answered) -> None:
         key, (_, last) = event.task << NUMBER_BITS | event.number, _keys(event.task)
@@ -180,11 +197,10 @@ class StoreWriter(StoreSession):
 
     def _save(self, plan: Plan, event: Ended) -> str | None:
         """Put the adversarial image on disk; where it is."""
-        with explained(self.folder):
-            if event.saved is not None:
-                return images.save_picture(self.folder, plan.cell.id, event.task, event.saved.levels)
-            if event.adversarial is not None:
-                return images.save_adversarial(self.folder, plan.cell.id, event.task, event.adversarial)
+        if event.saved is not None:
+            return images.save_picture(self.folder, plan.cell.id, event.task, event.saved.levels)
+        if event.adversarial is not None:
+            return images.save_adversarial(self.folder, plan.cell.id, event.task, event.adversarial)
         return None
 
     def _check_mine(self, tasks: set[int]) -> None:
@@ -196,6 +212,18 @@ class StoreWriter(StoreSession):
                 f"another process has taken over images of this run in {self.folder}, because this one showed no sign "
                 "of life; nothing of theirs was overwritten. Start one process a machine again."
             )
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise InputError for a name that the store cannot keep: one whose bytes are no UTF-8."""
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"the name {name!a} holds bytes that are no UTF-8, which a store cannot keep: give the file or "
+                "folder another name"
+            ) from None
 
 
 def _keys(task: int) -> tuple[int, int]:

@@ -25,6 +25,14 @@ const shortNumber = (value) => {
   if (size >= 1000 || size < 1e-3) return value.toExponential(0).replace("e+", "e");
   return String(Number(value.toPrecision(3)));
 };
+
+// How wide a text of a chart is, in pixels.
+const measuring = document.createElement("canvas").getContext("2d");
+function textWidth(text) {
+  measuring.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return measuring.measureText(text).width;
+}
+
 // Where a log axis may begin: one of 1, 2, 5, 10, … well below the smallest value.
 function startOf(values, budget) {
   const smallest = Math.min(budget, ...values.filter((value) => value !== null && value > 0));

@@ -108,3 +108,11 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 for (const mark of document.querySelectorAll(".swatch[data-m]")) mark.style.background = colourOf(Number(mark.dataset.m));
+
+// On paper what opens by a click stands open, but for the long lists of names.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open]):not(.run)")];
+  for (const one of opened) one.open = true;
+});
+addEventListener("afterprint", () => { for (const one of opened) one.open = false; });

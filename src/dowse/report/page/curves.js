@@ -1,4 +1,4 @@
-// Success against queries: a staircase and a band a method, a line that follows the pointer, its values beside it.
+// Success against queries: a staircase and a band a method.
 
 function stairs(points, place, toX, toY) {
   let path = "";
@@ -9,8 +9,7 @@ function stairs(points, place, toX, toY) {
   return path;
 }
 
-function band(all, toX, toY) {
-  const points = all.slice(Math.max(0, all.findIndex((point) => point[1] > 0)));
+function band(points, toX, toY) {
   const upper = stairs(points, 3, toX, toY);
   let lower = "";
   for (let i = points.length - 1; i >= 0; i--) {
@@ -51,54 +50,23 @@ function drawCurves(box, t, group, width) {
       continue;
     }
     const weak = legend.strong !== null && legend.strong !== entry.m;
+    const [fill, edge] = weak ? [0.01, 0.08] : legend.strong !== null || shown.length < 4 ? [0.14, 0.4] : [0.045, 0.4];
     bands.append(draw("path", { d: band(curve, chart.toX, chart.toY), class: "band",
-      style: `fill:${colourOf(entry.m)};opacity:${weak ? 0.02 : legend.strong !== null || shown.length < 4 ? 0.15 : shown.length < 6 ? 0.06 : 0.035}` }));
+      style: `fill:${colourOf(entry.m)};stroke:${colourOf(entry.m)};fill-opacity:${fill};stroke-opacity:${edge}` }));
     lines.append(draw("path", { d: path, fill: "none", class: "curve", "stroke-dasharray": dashOf(entry.m),
       style: `stroke:${colourOf(entry.m)};opacity:${weak ? 0.25 : 1}` }));
   }
-  const pointer = draw("g", { class: "pointer", visibility: "hidden" });
-  chart.svg.append(ghosts, bands, lines, pointer);
-  chart.svg.setAttribute("tabindex", "0");
-  const tip = box.querySelector(".tip");
-
-  const point = (q) => {
-    const x = chart.toX(q);
-    pointer.replaceChildren(draw("line", { x1: x, x2: x, y1: chart.inside.top, y2: chart.inside.bottom }));
-    const values = shown.map((entry) => [entry, valueAt(entry.curve, q)]).sort((a, b) => b[1][1] - a[1][1]);
-    for (const [entry, value] of values) {
-      pointer.append(draw("circle", { cx: x, cy: chart.toY(value[1]), r: 3.5, style: `fill:${colourOf(entry.m)}` }));
-    }
-    pointer.setAttribute("visibility", "visible");
-    tip.replaceChildren(make("p", {}, `within ${plural(q, "query")}`), ...values.slice(0, 12).map(([entry, value]) =>
-      make("p", {}, swatch(entry.m), make("b", {}, percentText(value[1])),
-        make("span", {}, ...named(DATA.methods[entry.m])),
-        make("small", {}, ` ${(100 * value[2]).toFixed(0)}–${(100 * value[3]).toFixed(0)}`))));
-    tip.hidden = false;
-    const half = x > width / 2;
-    tip.style.left = half ? "auto" : `${x + 14}px`;
-    tip.style.right = half ? `${width - x + 14}px` : "auto";
-    box.dataset.q = q;
-  };
-  const leave = () => { pointer.setAttribute("visibility", "hidden"); tip.hidden = true; };
-  chart.svg.addEventListener("pointermove", (event) => {
-    const x = event.clientX - chart.svg.getBoundingClientRect().left;
-    const share = (x - chart.inside.left) / (chart.inside.right - chart.inside.left);
-    if (share < -0.02 || share > 1.02) return leave();
-    const across = Math.min(1, Math.max(0, share));
-    point(Math.min(table.budget, Math.round(low * (table.budget / low) ** across)));
+  chart.svg.append(ghosts, bands, lines);
+  const inside = (q) => Math.max(low, Math.min(table.budget, q));
+  readable(box, chart, {
+    width,
+    when: "within",
+    at: (share) => inside(Math.round(low * (table.budget / low) ** share)),
+    step: (q, on) => inside(on ? Math.ceil(q * 1.12 + 0.01) : Math.floor(q / 1.12)),
+    values: (q) => shown.map((entry) => [entry.m, valueAt(entry.curve, q)]).sort((a, b) => b[1][1] - a[1][1])
+      .map(([m, [, y, least, most]]) => ({ m, y, text: percentText(y),
+        more: `${(100 * least).toFixed(0)}–${(100 * most).toFixed(0)}` })),
   });
-  chart.svg.addEventListener("pointerleave", leave);
-  chart.svg.addEventListener("blur", leave);
-  chart.svg.addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
-    event.preventDefault();
-    const now = Number(box.dataset.q ?? Math.round(Math.sqrt(low * table.budget)));
-    const next = event.key === "ArrowRight" ? Math.ceil(now * 1.12 + 0.01) : Math.floor(now / 1.12);
-    point(Math.max(low, Math.min(table.budget, next)));
-  });
-  box.querySelector("svg.chart")?.remove();
-  chart.svg.classList.add("chart");
-  box.prepend(chart.svg);
 }
 
 for (const slot of slots("curves")) {
@@ -106,7 +74,7 @@ for (const slot of slots("curves")) {
   const grid = make("div", { class: "charts" });
   slot.append(grid);
   for (const group of DATA.tables[t].groups) {
-    const box = make("div", { class: "plot" }, make("div", { class: "tip", hidden: true }));
+    const box = make("div", { class: "plot" });
     grid.append(make("figure", {}, make("figcaption", {}, group.name), box));
     let last = 0;
     whenWidthChanges(box, (width) => { last = width; drawCurves(box, t, group, width); });

@@ -1,10 +1,31 @@
 // Medians: a dot and its interval a method, the fastest on top.
 
+// A name in lines no wider than its room, so that nothing of it is lost; a word is broken only if it must be.
+function wrapped(name, room) {
+  const lines = [""];
+  for (let word of name.split(/(?<=[ ,])/)) {
+    if (lines.at(-1) && textWidth(lines.at(-1) + word.trimEnd()) > room) lines.push("");
+    while (textWidth(word.trimEnd()) > room) {
+      let end = word.length - 1;
+      while (end > 1 && textWidth(word.slice(0, end)) > room) end -= 1;
+      lines[lines.length - 1] += word.slice(0, end);
+      lines.push("");
+      word = word.slice(end);
+    }
+    lines[lines.length - 1] += word;
+  }
+  return lines;
+}
+
 function drawMedians(box, t, group, width) {
   const table = DATA.tables[t];
   const entries = [...group.entries].sort((a, b) => rank(a.median[0]) - rank(b.median[0]));
-  const names = Math.min(220, Math.max(96, width * 0.34));
-  const height = 24 * entries.length + 44;
+  const widest = Math.max(...entries.map((entry) => textWidth(DATA.methods[entry.m]))) + 16;
+  const beside = widest <= Math.max(96, width * 0.42); // else a name stands on lines of its own
+  const names = beside ? widest : 6;
+  const lines = entries.map((entry) => (beside ? [DATA.methods[entry.m]] : wrapped(DATA.methods[entry.m], width - 8)));
+  const heights = lines.map((one) => (beside ? 24 : 15 * one.length + 23));
+  const height = heights.reduce((sum, one) => sum + one, 0) + 44;
   const from = startOf(entries.flatMap((entry) => entry.median.slice(0, 2)), table.budget);
   const chart = frame({
     width, height, left: names, right: 52, top: 4, bottom: 40, label: `Median queries against ${group.name}`,
@@ -12,14 +33,16 @@ function drawMedians(box, t, group, width) {
       text: queryTick, name: "median queries" },
     y: { low: 0, high: 1, ticks: [], text: String },
   });
+  let top = 4;
   entries.forEach((entry, i) => {
-    const y = 16 + 24 * i, colour = colourOf(entry.m);
+    const y = beside ? top + 12 : top + 15 * lines[i].length + 8, colour = colourOf(entry.m);
     const [median, low, high] = entry.median;
-    const name = draw("text", { class: "method", x: 0, y, "dominant-baseline": "middle" });
-    name.append(...lowered(named(fitted(DATA.methods[entry.m], names - 12), (text) => ({ text }))));
+    const name = lines[i].map((line, k) => draw("text", { class: "method", x: 0, y: beside ? y : top + 8 + 15 * k,
+      "dominant-baseline": "middle" }, ...lowered(named(line, (text) => ({ text })))));
+    top += heights[i];
     const title = draw("title");
     title.textContent = `${DATA.methods[entry.m]}: median ${queriesText(median)}, 95 % interval ${queriesText(low)} to ${queriesText(high)}`;
-    const row = draw("g", { class: "median" }, title, name);
+    const row = draw("g", { class: "median" }, title, ...name);
     if (low !== null) {
       const start = chart.toX(low === -1 ? table.budget : Math.max(1, low));
       const end = high === -1 ? chart.inside.right : chart.toX(high);
@@ -49,10 +72,6 @@ function lowered(pieces) {
 }
 
 const rank = (median) => (median === null ? Infinity : median === -1 ? 1e12 : median);
-const fitted = (text, room) => {
-  const most = Math.max(4, Math.floor(room / 6.6));
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-};
 
 for (const slot of slots("medians")) {
   const t = Number(slot.dataset.t);

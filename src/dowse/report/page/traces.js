@@ -11,22 +11,36 @@ function drawTrace(box, name, lines, last, width) {
   if (low === high) { low -= Math.abs(low) * 0.1 || 0.5; high += Math.abs(high) * 0.1 || 0.5; }
   const ticks = ys.every((y) => y === ys[0]) ? [ys[0]] : niceTicks(low, high, 4);
   const chart = frame({
-    width, height: 190, label: `${NAMES[name] ?? name} against queries`, bottom: 38,
+    width, height: 190, left: Math.max(46, 12 + Math.max(...ticks.map((tick) => textWidth(shortNumber(tick))))), label: `${NAMES[name] ?? name} against queries; values by arrow keys`, bottom: 38,
     x: { low: 0, high: last, ticks: niceTicks(0, last, Math.max(2, Math.min(6, width / 90))), text: queryTick, name: "queries" },
     y: { low, high, ticks, text: shortNumber },
   });
-  for (const { m, method, at, values } of lines) {
+  for (const { m, at, values } of lines) {
     const path = values.map((v, i) => `${i ? "L" : "M"}${chart.toX(at[i]).toFixed(1)} ${chart.toY(v).toFixed(1)}`).join("");
-    const title = draw("title");
-    title.textContent = `${method}: ${shortNumber(values[0])} to ${shortNumber(values[values.length - 1])}`;
     const style = `stroke:${colourOf(m)}`;
-    chart.svg.append(draw("path", { d: path, fill: "none", class: "curve", style, "stroke-dasharray": dashOf(m) }, title));
+    chart.svg.append(draw("path", { d: path, fill: "none", class: "curve", style, "stroke-dasharray": dashOf(m) }));
     if (values.length <= DOTTED) {
       chart.svg.append(...values.map((v, i) => draw("circle", { class: "dot", cx: chart.toX(at[i]), cy: chart.toY(v), r: 3,
         style: `fill:${colourOf(m)}` })));
     }
   }
-  box.replaceChildren(chart.svg);
+  const inside = (q) => Math.max(0, Math.min(last, Math.round(q)));
+  readable(box, chart, {
+    width,
+    when: "after",
+    at: (share) => inside(share * last),
+    step: (q, on) => inside(q + (on ? 1 : -1) * Math.max(1, last / 30)),
+    values: (q) => lines.map(({ m, at, values }) => [m, at.findLastIndex((one) => one <= q), values])
+      .filter(([, i, values]) => i >= 0 && i < values.length)
+      .map(([m, i, values]) => ({ m, y: values[i], text: shortNumber(values[i]) })),
+  });
+}
+
+// Queries are carried as steps, or as the name of a column that was noted at the same queries.
+function queriesOf(trace, name) {
+  const kept = trace[`${name}@`];
+  let sum = 0;
+  return (typeof kept === "string" ? trace[kept] : kept).map((by) => (sum += by));
 }
 
 function showTraces(grid, { table, t, group }, image) {
@@ -38,7 +52,7 @@ function showTraces(grid, { table, t, group }, image) {
     for (const [name, values] of Object.entries(trace)) {
       if (name.endsWith("@")) continue;
       if (!found.has(name)) found.set(name, []);
-      found.get(name).push({ m, method: DATA.methods[m], at: trace[`${name}@`], values });
+      found.get(name).push({ m, at: queriesOf(trace, name), values });
     }
   }
   const last = Math.max(1, ...[...found.values()].flat().flatMap(({ at }) => at));
