@@ -13,6 +13,7 @@ from pathlib import Path
 from dowse.cell import Plan
 from dowse.experiment import load_experiment
 from dowse.imagesets import open_images
+from dowse.report import numbers
 from dowse.report.intervals import wilson
 from dowse.report.paired import compare_rows
 from dowse.result import End, summarize
@@ -46,8 +47,8 @@ CLAIMS = [  # (what the paper says, tables where it says so, the better row, the
     ("the data prior helps RGF", (1, 2, 5, 6), "RGF_D", "RGF"),
     ("the data prior helps P-RGF", (1, 2, 5, 6), "P-RGF_D (λ*)", "P-RGF (λ*)"),
     ("the data prior helps averaging", (3, 4, 5, 6), "Averaging_D (μ*)", "Averaging (μ*)"),
-    ("averaging against P-RGF", (3, 4, 5, 6), "Averaging (μ*)", "P-RGF (λ*)"),
-    ("averaging_D against P-RGF_D", (3, 4, 5, 6), "Averaging_D (μ*)", "P-RGF_D (λ*)"),
+    ("averaging is ahead of P-RGF", (3, 4, 5, 6), "Averaging (μ*)", "P-RGF (λ*)"),
+    ("averaging_D is ahead of P-RGF_D", (3, 4, 5, 6), "Averaging_D (μ*)", "P-RGF_D (λ*)"),
 ]  # fmt: skip
 
 
@@ -69,8 +70,8 @@ class Cell:
         s = summarize(self.rows)
         low, high = wilson(s.successes, s.n)
         part = "" if len(self.rows) == self.wanted else f", {len(self.rows)} of {self.wanted} images so far"
-        queries = f"{s.mean_queries:.0f}" if s.asr else "–"
-        return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {s.median_queries:g} ({s.n}{part})"
+        queries, median = numbers.queries(s.mean_queries), numbers.queries(s.median_queries)
+        return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {median} ({s.n}{part})"
 
 
 def cells_of(name: str, store: Store) -> dict[str, dict[str, Cell]]:
@@ -129,8 +130,8 @@ def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
     yield ""
     yield "| claim | table | target | images | queries | fewer / more / equal | p | |"
     yield "|---|---|---|---|---|---|---|---|"
-    for words, numbers, better, other in CLAIMS:
-        for number in numbers:
+    for words, where, better, other in CLAIMS:
+        for number in where:
             for target, cells in tables.get(f"table{number}", {}).items():
                 yield from claim(words, number, NAMES.get(target, target), cells[better], cells[other])
 

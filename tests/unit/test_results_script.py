@@ -73,7 +73,7 @@ def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, 
         assert str(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
         assert str(results.cell_of(whole, store, 3)).endswith("(2)")  # the set has three images, one is broken
         assert str(results.cell_of(whole, store, 50)).endswith("(2, 2 of 3 images so far)")
-        assert str(results.cell_of(failed, store, 3)).endswith("/ 10 / inf (2, 2 of 3 images so far)")
+        assert str(results.cell_of(failed, store, 3)).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:

@@ -17,8 +17,8 @@ from dowse.sampling import biased, unit
 class PRGF(CosineEstimation):
     """RGF with directions biased towards the transfer gradient v as much as theory says.
 
-    Cost an iteration: q + 1 with a fixed λ, 2 if that is 1; with λ* 2 where λ* = 1 and q + 2 elsewhere, plus S queries
-    every `norm_period` iterations (2S with a subspace whose A² is estimated).
+    Cost an iteration: q + 1 with a fixed λ; with λ* 2 where λ* = 1 and q + 2 elsewhere, plus S queries every
+    `norm_period` iterations (2S with a subspace whose A² is estimated).
 
     Differences to the paper: probes are clipped to the image range unless clip_probes=False, half of them then along
     −u, which is the same slope; and σ grows where f is flat (the paper's released code does that too).
@@ -50,9 +50,6 @@ class PRGF(CosineEstimation):
                 return v, replace(state, iteration=state.iteration + 1)
         else:
             yield from note(lam=λ, sigma=state.sigma)
-            if λ == 1:  # all q directions of Eq. (11) are v, so one tells as much
-                slope, state = yield from self.slope(state, x, f, v)
-                return slope * v, replace(state, iteration=state.iteration + 1)
         probes, state = yield from self.probe(
             state,
             x,

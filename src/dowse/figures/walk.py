@@ -166,9 +166,10 @@ def _fixed(
     """The cosines to the true gradients, (n, *s), of estimates with fixed λ at the points, (n, *s): n lists."""
     columns = []
     for λ in lambdas:
+        q = setting.q if λ < 1 else 1  # at λ = 1 all q directions of Eq. (11) are v
         made = estimate(
-            scene.target, points, labels, method=PRGF(q=setting.q, lam=λ), surrogate=scene.surrogate,
-            norm=setting.norm, seed=setting.seed,
+            scene.target, points, labels, method=PRGF(q=q, lam=λ), surrogate=scene.surrogate, norm=setting.norm,
+            seed=setting.seed,
         )  # fmt: skip
         columns.append(cosines(made.gradient, truth))
     return [list(row) for row in zip(*columns, strict=True)]
