@@ -104,30 +104,6 @@ def test_sigma_returns_to_its_start_with_two_probes_every_second_iteration():
     assert rows[3][1:] == [(4, SIGMA)]
 
 
-def test_alpha_is_seen_at_one_sigma():
-    """f moves by small steps beyond 2e-3 a pixel at two iterates; then it is a thousand times as steep, at any σ."""
-    iterates, centre = [0], [X]
-    g = torch.where(torch.arange(X.numel()) % 2 == 0, 1.0, 0.0).double()  # cos(V, g) = 0.707
-
-    def loss(points):
-        rise = (points - centre[0]).flatten(1) @ g
-        if iterates[0] >= 2:
-            return 1e3 * rise
-        far = torch.linalg.vector_norm((points - centre[0]).flatten(1), dim=1) / ROOT > 2e-3
-        return torch.where(far, rise, 0.0)
-
-    def answer(query):
-        if query.candidate:
-            iterates[0], centre[0] = iterates[0] + 1, query.points[0]
-        return canned(loss)(query)
-
-    flow = PGD(PRGF(q=4, sigma=SIGMA, norm_samples=200), step=1e-12).flow(X, 0.0, BALL, generator(0))
-    _, notes = converse(flow, answer, lambda _: V.clone(), candidates=4)
-    assert [round(note["sigma"] / SIGMA) for note in notes] == [32, 32, 1, 1]
-    assert [note["alpha"] for note in notes] == pytest.approx([math.sqrt(0.5)] * 4, rel=0.2)
-    assert notes[2]["norm"] == pytest.approx(1e3 * float(g.norm()), rel=0.2)
-
-
 def test_sigma_stays_grown_while_its_start_would_not_do():
     heard = listen(RGF(q=4, sigma=SIGMA), flat, candidates=5)
     tries = [(n, round(r / SIGMA)) for n, candidate, r in heard if not candidate][len(DOUBLINGS) :]

@@ -57,14 +57,12 @@ class CosineEstimation(Probing):
     def cosine(self, state: State, x: Tensor, f: float, v: Tensor, rng: torch.Generator) -> Flow[tuple[Cosine, State]]:
         """α of the unit transfer gradient v, (*s), clipped to [0, 1], and v flipped where f falls along it.
 
-        Slope and norm must be seen at one σ: where σ has changed since the norm was measured, it is measured anew, and
-        where that made σ grow, v's slope is asked again. Where f is flat in every direction the transfer gradient is
-        all there is to follow, so α is 1.
+        Where σ grew while the norm was measured, v's slope is asked again, for both must be seen at one σ. Where f is
+        flat in every direction the transfer gradient is all there is to follow, so α is 1.
         """
         slope, state = yield from self.slope(state, x, f, v)
-        due = state.iteration % self.norm_period == 0
-        while due or state.sigma != state.norm_sigma:  # ends: here σ only grows, up to its limit
-            σ, due = state.sigma, False
+        if state.iteration % self.norm_period == 0:
+            σ = state.sigma
             state = yield from self._norms(state, x, f, v, rng)
             if state.sigma != σ:
                 slope, state = yield from self.slope(state, x, f, v)
@@ -80,7 +78,7 @@ class CosineEstimation(Probing):
     def _norms(self, state: State, x: Tensor, f: float, v: Tensor, rng: torch.Generator) -> Flow[State]:
         """‖∇f‖ by S probes, Eq. (16), and A² by S more in the subspace, Appendix C, unless it is given."""
         probes, state = yield from self.probe(state, x, f, lambda: sphere(self.norm_samples, x, rng))
-        norm, σ = theory.gradient_norm(probes.slope, x.numel()), state.sigma  # Eq. (16)
+        norm = theory.gradient_norm(probes.slope, x.numel())  # Eq. (16)
         a_square, subspace = 0.0, state.subspace
         if subspace is not None:
             if self.a_square is not None:
@@ -92,4 +90,4 @@ class CosineEstimation(Probing):
                     state, x, f, lambda: self.base_directions(state, self.norm_samples, x, v, rng)
                 )
                 a_square = theory.a_square(probes.slope, subspace.d, norm)  # App. C
-        return replace(state, norm=norm, norm_sigma=σ, a_square=a_square)
+        return replace(state, norm=norm, a_square=a_square)

@@ -44,7 +44,6 @@ class State:
         subspace: The data-dependent prior's subspace, if any.
         iteration: How many iterates were estimated at.
         norm: The last estimate of ‖∇f‖₂.
-        norm_sigma: The σ it was seen at.
         a_square: The last estimate of A².
     """
 
@@ -52,7 +51,6 @@ class State:
     subspace: Subspace | None
     iteration: int = 0
     norm: float = 0.0
-    norm_sigma: float = 0.0
     a_square: float = 0.0
 
 
