@@ -17,6 +17,7 @@ from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
 from dowse.figures.truth import cosines, true_gradients
 from dowse.figures.walk import follow
+from dowse.store import StoreWriter
 from tests.stores import CELL, Made, make_store
 from tests.support import D, Linear, Tanh, generator, labels_of, pictures
 
@@ -178,6 +179,10 @@ def test_figure2_has_a_panel_a_target_and_titles_that_differ(tmp_path):
         ("a (number=0)", [10, 20]), ("a (number=1)", [5]), ("b", [])
     ]  # fmt: skip
     assert [(c["title"], c["attacked"]) for c in second["curves"]] == [("a", 1)]
+    with StoreWriter(store) as under_way:
+        under_way._database.execute("UPDATE runs SET count = 9 WHERE title = 'b'")
+    first, _ = curves.compute(Laboratory(Setting(store=store)))["panels"]
+    assert [c["title"] for c in first["curves"]][2:] == ["b, under way"]
 
 
 def test_the_film_begins_with_the_original_and_ends_with_the_verdict():

@@ -14,7 +14,7 @@ from dowse.report.gather import own_titles
 from dowse.report.names import NORMS, short_target
 from dowse.result import End
 from dowse.runner import runs_of
-from dowse.store import Row, RunInfo, Store
+from dowse.store import Counted, Row, RunInfo, Store
 
 COLOURS = {
     "prgf": style.VERMILION,
@@ -34,13 +34,12 @@ def compute(lab: Laboratory) -> Numbers:
     folder = lab.setting.store
     if folder is None:
         raise InputError("figure2 is drawn from a store: give --store DIR, a folder that `dowse run` wrote")
-    panels: dict[tuple[str, str], list[tuple[RunInfo, list[Row]]]] = defaultdict(list)
+    panels: dict[tuple[str, str], list[tuple[RunInfo, Counted]]] = defaultdict(list)
     with Store(folder) as store:
         for run in runs_of(store, lab.setting.experiment):
-            rows = store.counted(run.id, run.budget, run.count).rows
-            attacked = [row for row in rows if row.end is not End.ALREADY_WRONG]
-            if attacked:
-                panels[run.content["target"], run.content["norm"]].append((run, attacked))
+            counted = store.counted(run.id, run.budget, run.count)
+            if _attacked(counted):
+                panels[run.content["target"], run.content["norm"]].append((run, counted))
     if not panels:
         raise InputError(f"the store {folder} holds no attacked image yet: `dowse status {folder}` says how far it is")
     return {
@@ -50,9 +49,17 @@ def compute(lab: Laboratory) -> Numbers:
     }
 
 
-def _curves(attacks: Sequence[tuple[RunInfo, list[Row]]]) -> list[dict[str, Any]]:
+def _attacked(counted: Counted) -> list[Row]:
+    return [row for row in counted.rows if row.end is not End.ALREADY_WRONG]
+
+
+def _curves(attacks: Sequence[tuple[RunInfo, Counted]]) -> list[dict[str, Any]]:
+    """A curve a run; easy images end first, so a run that is under way says so in its title."""
     titles = own_titles(run for run, _ in attacks)
-    return [_curve(run, titles[run.id], attacked) for run, attacked in attacks]
+    return [
+        _curve(run, titles[run.id] + (", under way" if counted.unfinished else ""), _attacked(counted))
+        for run, counted in attacks
+    ]
 
 
 def _curve(run: RunInfo, title: str, attacked: Sequence[Row]) -> dict[str, Any]:
