@@ -18,11 +18,9 @@ about up to and including that iterate, each iterate counting one row whether th
 
 import argparse
 import importlib
-import os
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +32,7 @@ from torch import Tensor, nn
 import dowse
 from dowse import data, models
 from dowse.geometry import Ball, contains, make_ball
+from dowse.shared import shared_folder
 
 SAMPLES, STEPS = 64, 40  # SPSA: directions a step, and steps
 COORDINATES, ITERATIONS, WEIGHT = 128, 30, 10.0  # ZOO: coordinates a step, steps, and the toolbox's c
@@ -163,7 +162,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)  # torchattacks draws from the global stream
     net = models.load("cifar10_resnet20", channels_last=False)
-    shared = Path(os.environ.get("DOWSE_SHARED", "../shared"))
+    shared = shared_folder()
     images, labels, _ = data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=4 * wanted)
     with torch.no_grad():
         right = (net(images).argmax(1) == labels).nonzero().flatten()[:wanted]

@@ -6,7 +6,6 @@ soon as it is done, so an interrupted table goes on where it stopped.
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import dowse
 from dowse import models
 from dowse.data import ImageSet, load_folder
 from dowse.oracle import Target
+from dowse.shared import shared_folder
 from dowse.targets import resolve_target
 from dowse.tuning import ensure_fast_malloc
 
@@ -90,9 +90,7 @@ def main() -> None:
     ensure_fast_malloc()
     torch.set_num_threads(1)
     target = resolve_target(arguments.target)
-    images = correct_images(
-        target, Path(os.environ.get("DOWSE_SHARED", "../shared"), "data", "nips17_dev500"), arguments.images
-    )
+    images = correct_images(target, shared_folder() / "data" / "nips17_dev500", arguments.images)
     print(HEADING)
     for title in arguments.only:
         name = f"{title}_{arguments.norm}_{arguments.images}_{arguments.budget}_{arguments.seed}.json"

@@ -12,7 +12,6 @@ from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.report.gather import own_titles
 from dowse.report.names import NORMS, short_target
-from dowse.result import End
 from dowse.runner import runs_of
 from dowse.store import Counted, Row, RunInfo, Store
 
@@ -38,7 +37,7 @@ def compute(lab: Laboratory) -> Numbers:
     with Store(folder) as store:
         for run in runs_of(store, lab.setting.experiment):
             counted = store.counted(run.id, run.budget, run.count)
-            if _attacked(counted):
+            if counted.attacked:
                 panels[run.content["target"], run.content["norm"]].append((run, counted))
     if not panels:
         raise InputError(f"the store {folder} holds no attacked image yet: `dowse status {folder}` says how far it is")
@@ -49,15 +48,11 @@ def compute(lab: Laboratory) -> Numbers:
     }
 
 
-def _attacked(counted: Counted) -> list[Row]:
-    return [row for row in counted.rows if row.end is not End.ALREADY_WRONG]
-
-
 def _curves(attacks: Sequence[tuple[RunInfo, Counted]]) -> list[dict[str, Any]]:
     """A curve a run; easy images end first, so a run that is under way says so in its title."""
     titles = own_titles(run for run, _ in attacks)
     return [
-        _curve(run, titles[run.id] + (", under way" if counted.unfinished else ""), _attacked(counted))
+        _curve(run, titles[run.id] + (", under way" if counted.unfinished else ""), counted.attacked)
         for run, counted in attacks
     ]
 

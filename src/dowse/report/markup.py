@@ -29,6 +29,11 @@ def joined(*children: str | None) -> Markup:
     return Markup("".join(_safe(child) for child in children if child is not None))
 
 
+def scrolling(table: Markup, label: str) -> Markup:
+    """A table that may be wider than the page: it scrolls by itself, by keyboard too, under a label."""
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
 def json_inside(value: Any) -> Markup:
     """A value as JSON that may stand inside a script tag: no character in it can end the tag or begin a comment."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

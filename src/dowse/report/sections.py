@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dowse.report import cells, numbers
 from dowse.report.lead import method_name
-from dowse.report.markup import Markup, joined, tag
+from dowse.report.markup import Markup, joined, scrolling, tag
 from dowse.report.model import Entry, Group, Report, Table
 from dowse.report.names import short_target
 from dowse.report.setup import copyable, loss_and_seed
@@ -45,8 +45,9 @@ def result_table(report: Report, number: int, caption: str) -> Markup:
         for g in range(len(table.groups)) for c, column in enumerate(cells.PAPER)
     ]  # fmt: skip
     body = []
+    colours = {method: m for m, method in enumerate(report.methods)}
     for method, filled in cells.fill(table).items():
-        marked = tag("span", "", class_="swatch", data_m=report.methods.index(method), aria_hidden="true")
+        marked = tag("span", "", class_="swatch", data_m=colours[method], aria_hidden="true")
         row = [tag("th", marked, method_name(method), scope="row", data_v=method)]
         row += [_cell(cell, g, c) for g, group in enumerate(filled) for c, cell in enumerate(group)]
         body.append(tag("tr", *row))
@@ -55,11 +56,8 @@ def result_table(report: Report, number: int, caption: str) -> Markup:
         tag("tr", tag("th", _sorter("Method", "Sort by name."), scope="col", rowspan=2, aria_sort="none"), *heads),
         tag("tr", *names),
     )
-    return tag(
-        "div",
-        tag("table", head, tag("tbody", *body), class_="results", data_t=number),
-        class_="scroll", tabindex="0", role="region", aria_label=f"Results, {caption}",
-    )  # fmt: skip
+    made = tag("table", head, tag("tbody", *body), class_="results", data_t=number)
+    return scrolling(made, f"Results, {caption}")
 
 
 def further_table(table: Table, caption: str) -> Markup:
@@ -80,9 +78,8 @@ def further_table(table: Table, caption: str) -> Markup:
     return tag(
         "details",
         tag("summary", "Counts, means with failures at the budget, queries per second"),
-        tag("div", tag("table", head, tag("tbody", *rows), class_="counts"), class_="scroll", tabindex="0",
-            role="region", aria_label=f"Counts and means, {caption}"),
-    )  # fmt: skip
+        scrolling(tag("table", head, tag("tbody", *rows), class_="counts"), f"Counts and means, {caption}"),
+    )
 
 
 def _further(entry: Entry) -> list[Markup]:

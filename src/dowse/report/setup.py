@@ -10,7 +10,7 @@ from typing import Any
 from dowse.cell import Cell
 from dowse.report import numbers
 from dowse.report.lead import method_name
-from dowse.report.markup import Markup, joined, tag
+from dowse.report.markup import Markup, joined, scrolling, tag
 from dowse.report.model import Report, Table
 from dowse.report.names import short_target
 from dowse.store import RunInfo, SessionInfo
@@ -43,9 +43,8 @@ def options_table(table: Table, caption: str) -> Markup:
     return tag(
         "details",
         tag("summary", "Options of every run"),
-        tag("div", tag("table", head, tag("tbody", *rows), class_="options"), class_="scroll", tabindex="0",
-            role="region", aria_label=f"Options of every run, {caption}"),
-    )  # fmt: skip
+        scrolling(tag("table", head, tag("tbody", *rows), class_="options"), f"Options of every run, {caption}"),
+    )
 
 
 def speeds(report: Report) -> Markup | None:
@@ -64,8 +63,7 @@ def speeds(report: Report) -> Markup | None:
     return joined(
         tag("p", "A line is one process; one that did not end in order is timed up to its last sign of life.",
             f" {left}" if left else None, class_="explain"),
-        tag("div", tag("table", head, tag("tbody", *rows[-SPEEDS:])), class_="scroll", tabindex="0", role="region",
-            aria_label="Queries per second of each process"),
+        scrolling(tag("table", head, tag("tbody", *rows[-SPEEDS:])), "Queries per second of each process"),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
+from dowse.result import End
 from dowse.store.row import Row
 
 
@@ -21,6 +22,11 @@ class Counted:
     going_on: list[Row]
     stored: list[Row]
     unfinished: int
+
+    @property
+    def attacked(self) -> list[Row]:
+        """Of the rows that are done, all but those that the target got wrong from the start."""
+        return [row for row in self.rows if row.end is not End.ALREADY_WRONG]
 
 
 def count_rows(rows: Iterable[Row], budget: int, count: int, skipped: Collection[int]) -> Counted:
