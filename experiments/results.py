@@ -6,7 +6,6 @@ python experiments/results.py out/here
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from dowse.imagesets import open_images
 from dowse.report import numbers
 from dowse.report.intervals import wilson
 from dowse.report.paired import compare_rows
-from dowse.result import End, summarize
+from dowse.result import summarize
 from dowse.runner import plans_of
-from dowse.store import SessionInfo, Store
-from dowse.store.row import Row
+from dowse.store import Counted, SessionInfo, Store
+
+Cells = dict[str, dict[str, Counted]]  # by target, in that by row
 
 FOLDER = Path(__file__).parent / "here"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -52,46 +52,34 @@ CLAIMS = [  # (what the paper says, tables where it says so, the better row, the
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a table: the rows that are there, and how many there shall be."""
-
-    rows: list[Row]
-    wanted: int
-
-    @property
-    def attacked(self) -> dict[str, Row]:
-        """The rows of images that the target had right, by the image."""
-        return {row.checksum: row for row in self.rows if row.end is not End.ALREADY_WRONG}
-
-    def __str__(self) -> str:
-        if not self.attacked:
-            return "–"
-        s = summarize(self.rows)
-        low, high = wilson(s.successes, s.n)
-        part = "" if len(self.rows) == self.wanted else f", {len(self.rows)} of {self.wanted} images so far"
-        queries, median = numbers.queries(s.mean_queries), numbers.queries(s.median_queries)
-        return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {median} ({s.n}{part})"
+def words_of(cell: Counted) -> str:
+    """A cell in a table: success, queries, and how many images they stand for."""
+    if not cell.attacked:
+        return "–"
+    s, done = summarize(cell.rows), len(cell.rows)
+    low, high = wilson(s.successes, s.n)
+    part = f", {done} of {done + cell.unfinished} images so far" if cell.unfinished else ""
+    queries, median = numbers.queries(s.mean_queries), numbers.queries(s.median_queries)
+    return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {median} ({s.n}{part})"
 
 
-def cells_of(name: str, store: Store) -> dict[str, dict[str, Cell]]:
+def cells_of(name: str, store: Store) -> Cells:
     """The cells of a table by target and by row."""
     experiment = load_experiment(FOLDER / f"{name}.toml")
     source = open_images(experiment.images.path, experiment.images.labels)
-    found: dict[str, dict[str, Cell]] = {}
+    found: Cells = {}
     for plan in plans_of(experiment, source):
         found.setdefault(plan.cell.target, {})[plan.title] = cell_of(plan, store, len(source))
     return found
 
 
-def cell_of(plan: Plan, store: Store, total: int) -> Cell:
+def cell_of(plan: Plan, store: Store, total: int) -> Counted:
     """One cell: those of its rows that count with the plan's budget and number of images, of a set of `total`."""
     run = plan.cell.id
-    wanted = min(plan.count or total, total - len(store.skipped(run)))
-    return Cell(store.counted(run, plan.budget, wanted).rows, wanted)
+    return store.counted(run, plan.budget, min(plan.count or total, total - len(store.skipped(run))))
 
 
-def heading(name: str, ours: dict[str, dict[str, Cell]], sessions: Sequence[SessionInfo]) -> Iterator[str]:
+def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator[str]:
     """What a table is, and how, when and on what it was run."""
     file = FOLDER / f"{name}.toml"
     yield "# " + file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").removesuffix(".")
@@ -110,18 +98,18 @@ def heading(name: str, ours: dict[str, dict[str, Cell]], sessions: Sequence[Sess
     yield ""
 
 
-def table(ours: dict[str, dict[str, Cell]], paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
+def table(ours: Cells, paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
     """Our table beside the paper's, in Markdown."""
     columns = [NAMES.get(target, target) for target in ours]
     yield "| method | " + " | ".join((*columns, *(f"paper: {name.strip()}" for name in paper["columns"]))) + " |"
     yield "|---" * (1 + len(columns) + len(paper["columns"])) + "|"
     for title in next(iter(ours.values())):
-        cells = [str(cells[title]) for cells in ours.values()]
+        cells = [words_of(cells[title]) for cells in ours.values()]
         theirs = [f"{asr:.1f}% / {queries}" for asr, queries in paper["rows"].get(title, ())]
         yield "| " + " | ".join((title, *cells, *(theirs or ["–"] * len(paper["columns"])))) + " |"
 
 
-def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
+def claims(tables: dict[str, Cells]) -> Iterator[str]:
     """What the paper claims against what the images say that two rows have in common."""
     yield "# The paper's claims on the images that two rows have in common"
     yield ""
@@ -136,9 +124,9 @@ def claims(tables: dict[str, dict[str, dict[str, Cell]]]) -> Iterator[str]:
                 yield from claim(words, number, NAMES.get(target, target), cells[better], cells[other])
 
 
-def claim(words: str, number: int, target: str, better: Cell, other: Cell) -> Iterator[str]:
+def claim(words: str, number: int, target: str, better: Counted, other: Counted) -> Iterator[str]:
     """One claim in one cell of one table, if two rows have images in common."""
-    sides = better.attacked, other.attacked
+    sides = better.by_image(), other.by_image()
     both = sides[0].keys() & sides[1].keys()
     if not both:
         return

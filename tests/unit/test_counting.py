@@ -28,7 +28,7 @@ def test_the_report_leaves_it_out_of_the_numbers_and_names_it(folder: Path) -> N
     with Store(folder) as store:
         report = gather(store)
     outage, whole = report.entries
-    assert (outage.numbers.summary.n, outage.unfinished, whole.numbers.summary.n) == (3, 1, 4)
+    assert (outage.numbers.summary.n, outage.counted.unfinished, whole.numbers.summary.n) == (3, 1, 4)
     assert outage.numbers.summary.asr == pytest.approx(2 / 3)
     (pair,) = report.tables[0].groups[0].pairs().values()
     assert (pair.n, pair.wins, pair.losses) == (3, 2, 1)

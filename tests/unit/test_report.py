@@ -93,14 +93,14 @@ def test_images_that_would_go_on_are_unfinished_and_not_counted(tmp_path: Path) 
         store._database.execute("UPDATE runs SET budget = 20")
     with Store(tmp_path) as store:
         (entry,) = gather(store).entries
-    assert (entry.unfinished, entry.numbers.summary.n) == (1, 1)
+    assert (entry.counted.unfinished, entry.numbers.summary.n) == (1, 1)
     assert "1 images of 1 of the 1 runs are not done yet" in write_html(tmp_path).read_text()
 
 
 def test_methods_are_compared_on_the_images_both_attacked(folder: Path) -> None:
     with Store(folder) as store:
         rgf, prgf = gather(store).tables[0].groups[0].entries
-    paired = compare_rows(prgf.by_image(), rgf.by_image())
+    paired = compare_rows(prgf.counted.by_image(), rgf.counted.by_image())
     assert (paired.n, paired.wins, paired.losses, paired.ties) == (8, 7, 0, 1)
     assert paired.sign_p == paired.wilcoxon_p == 2 / 2**7
     assert compare_rows({}, {}).n == 0

@@ -81,7 +81,7 @@ def test_the_speed_of_a_run_leaves_out_what_another_process_asked(tmp_path: Path
 def test_traces_fill_a_budget_of_bytes_group_by_group(tmp_path: Path) -> None:
     with Store(make_store(tmp_path, targets("a", "b"))) as store:
         groups = {
-            str(g): {row.checksum: {0: row} for row in group.entries[0].rows}
+            str(g): {row.checksum: {0: row} for row in group.entries[0].counted.rows}
             for g, group in enumerate(gather(store).tables[0].groups)
         }
         whole, partial = carry(store, groups, {"0": ["sum2"]})

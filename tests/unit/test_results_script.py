@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dowse.result import End
-from dowse.store import Store, StoreWriter
+from dowse.store import Counted, Store, StoreWriter
 from tests.stores import Made, make_store
 
 FILE = Path(__file__).parents[2] / "experiments" / "results.py"
@@ -30,30 +30,33 @@ def store(tmp_path: Path) -> Store:
     return Store(make_store(tmp_path, runs))
 
 
-def cell(results: ModuleType, store: Store, number: int, wanted: int = 12) -> object:
-    return results.Cell(list(store.rows(store.runs()[number].id)), wanted)
+EMPTY = Counted([], [], [], unfinished=30)
+
+
+def cell(store: Store, number: int, wanted: int = 12) -> Counted:
+    return store.counted(store.runs()[number].id, 1000, wanted)
 
 
 def test_a_cell_says_success_queries_median_and_how_much_is_missing(results: ModuleType, store: Store) -> None:
-    assert str(cell(results, store, 0)) == "100.0% [74%, 100%] / 60 / 60 (11)"
-    assert str(cell(results, store, 1, wanted=50)).endswith("(12, 12 of 50 images so far)")
-    assert str(results.Cell([], 30)) == "–"
+    assert results.words_of(cell(store, 0)) == "100.0% [74%, 100%] / 60 / 60 (11)"
+    assert results.words_of(cell(store, 1, wanted=50)).endswith("(12, 12 of 50 images so far)")
+    assert results.words_of(EMPTY) == "–"
 
 
 def test_a_claim_compares_the_images_that_both_rows_attacked(results: ModuleType, store: Store) -> None:
-    better, other = cell(results, store, 0), cell(results, store, 1)
+    better, other = cell(store, 0), cell(store, 1)
     (line,) = results.claim("first", 1, "net", better, other)
     assert line == "| first | 1 | net | 11 | 60 against 241 | 11 / 0 / 0 | 0.00098 | holds |"
     (line,) = results.claim("first", 1, "net", other, better)
     assert line.endswith("| 0 / 11 / 0 | 0.00098 | the opposite |")
     (line,) = results.claim("first", 1, "net", better, better)
     assert line.endswith("| 0 / 0 / 11 | 1 | open |")
-    assert not list(results.claim("first", 1, "net", better, results.Cell([], 30)))
+    assert not list(results.claim("first", 1, "net", better, EMPTY))
 
 
 def test_failures_count_at_the_budget(results: ModuleType, tmp_path: Path) -> None:
     with Store(make_store(tmp_path, [Made("better", [10]), Made("other", [None])])) as store:
-        (line,) = results.claim("first", 1, "net", cell(results, store, 0, 1), cell(results, store, 1, 1))
+        (line,) = results.claim("first", 1, "net", cell(store, 0, 1), cell(store, 1, 1))
     assert line == "| first | 1 | net | 1 | 10 against 1000 | 1 / 0 / 0 | 1 | open |"
 
 
@@ -70,18 +73,20 @@ def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, 
             [whole.cell.id],
         )
         two = SimpleNamespace(cell=whole.cell, budget=1000, count=2)
-        assert str(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
-        assert str(results.cell_of(whole, store, 3)).endswith("(2)")  # the set has three images, one is broken
-        assert str(results.cell_of(whole, store, 50)).endswith("(2, 2 of 3 images so far)")
-        assert str(results.cell_of(failed, store, 3)).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
+        assert results.words_of(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
+        assert results.words_of(results.cell_of(whole, store, 3)).endswith(
+            "(2)"
+        )  # the set has three images, one is broken
+        assert results.words_of(results.cell_of(whole, store, 50)).endswith("(2, 2 of 3 images so far)")
+        assert results.words_of(results.cell_of(failed, store, 3)).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
-    lines = list(results.heading("table1", {"net": {"better": cell(results, store, 0)}}, store.sessions()))
+    lines = list(results.heading("table1", {"net": {"better": cell(store, 0)}}, store.sessions()))
     assert lines[0] == "# Table 1: normal models, l2"
     assert "    dowse run experiments/here/table1.toml --out out/here" in lines
     (run,) = (line for line in lines if line.startswith("Run "))
     assert ", seed 0, with dowse " in run
     assert "torch 2" in run
     assert "platform" not in run
-    assert "Not run yet." in list(results.heading("table1", {"net": {"better": results.Cell([], 30)}}, []))
+    assert "Not run yet." in list(results.heading("table1", {"net": {"better": EMPTY}}, []))

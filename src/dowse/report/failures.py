@@ -29,7 +29,7 @@ def failures(report: Report) -> Markup | None:
 
 def _failed(entry: Entry) -> Iterator[tuple[str, list[Image]]]:
     for end in End:
-        images = [(row.name, row.cause) for row in (*entry.rows, *entry.failed) if row.end is end]
+        images = [(row.name, row.cause) for row in (*entry.counted.rows, *entry.counted.failed) if row.end is end]
         if images and end is not End.ADVERSARIAL:
             yield end.sentence, images
     if entry.run.skipped:

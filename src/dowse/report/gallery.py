@@ -61,7 +61,7 @@ def _images(group: Group) -> dict[str, dict[int, Row]]:
     """The rows of a group by image and by the method's place, in the order of the image set."""
     images: dict[str, dict[int, Row]] = {}
     for i, entry in enumerate(group.entries):
-        for row in entry.attacked:
+        for row in entry.counted.attacked:
             images.setdefault(row.checksum, {})[i] = row
     return dict(sorted(images.items(), key=lambda item: _first(item[1]).position))
 

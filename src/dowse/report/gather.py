@@ -51,8 +51,7 @@ def gather(
         if not counted.stored:
             continue
         numbers = measure(counted.rows, allowed, _rate(counted.stored, began))
-        failed = [row for row in counted.going_on if row.end is End.TARGET_FAILED]
-        entry = Entry(run, run.title, counted.rows, counted.unfinished, numbers, failed)
+        entry = Entry(run, run.title, counted, numbers)
         said = run.content
         found[said["norm"], said["eps"], allowed, said["targeted"]][said["target"], said["image_set"]].append(entry)
     if not found:
@@ -163,7 +162,7 @@ def _radius(store: Store, norm: Norm, eps: float | None, entries: Sequence[Entry
     """The ball's radius; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
     if eps is not None or norm != "l2":
         return make_ball(norm, eps, 1).eps
-    for row in (row for entry in entries for row in entry.rows[:1]):
+    for row in (row for entry in entries for row in entry.counted.rows[:1]):
         try:
             return make_ball(norm, None, store.original(row).numel()).eps
         except OSError:

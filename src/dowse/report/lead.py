@@ -23,8 +23,8 @@ def lead(report: Report) -> Markup:
 
 def unfinished(report: Report) -> Markup | None:
     """A warning where images are not done yet; None where all are."""
-    left = sum(entry.unfinished for entry in report.entries)
-    runs = sum(entry.unfinished > 0 for entry in report.entries)
+    left = sum(entry.counted.unfinished for entry in report.entries)
+    runs = sum(entry.counted.unfinished > 0 for entry in report.entries)
     if not left:
         return None
     said = (
@@ -53,7 +53,7 @@ def _spread(kinds: list[tuple[str, str]]) -> list[int]:
 
 def _sentence(table: Table, group: Group) -> Markup:
     where = joined("On ", tag("strong", group.name), f" ({NORMS.get(table.norm, table.norm)}) ")
-    if not any(entry.attacked for entry in group.entries):
+    if not any(entry.counted.attacked for entry in group.entries):
         return joined(where, "there was nothing to attack.")
     ranked = sorted(
         group.comparable, key=lambda e: (e.numbers.summary.median_queries, -e.numbers.summary.asr, e.method)

@@ -9,8 +9,8 @@ from typing import Any
 from dowse.report.curves import Point
 from dowse.report.intervals import Interval
 from dowse.report.paired import Paired, compare_rows
-from dowse.result import End, Summary
-from dowse.store import Row, RunInfo, SessionInfo
+from dowse.result import Summary
+from dowse.store import Counted, RunInfo, SessionInfo
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,14 @@ class Entry:
     Attributes:
         run: The run as the store knows it.
         method: Its name in this report, unlike that of any other run against the target.
-        rows: Its images that are done, cut to the table's budget.
-        unfinished: Images asked for that are not done yet.
-        numbers: What the rows amount to.
-        failed: Those of the unfinished that the target failed on; `dowse run` tries them again.
+        counted: Its images, read with the table's budget.
+        numbers: What those that are done amount to.
     """
 
     run: RunInfo
     method: str
-    rows: list[Row]
-    unfinished: int
+    counted: Counted
     numbers: Numbers
-    failed: list[Row]
-
-    @property
-    def attacked(self) -> list[Row]:
-        """The rows that count: all but those the target got wrong from the start."""
-        return [row for row in self.rows if row.end is not End.ALREADY_WRONG]
-
-    def by_image(self) -> dict[str, Row]:
-        """The rows that count, by image; the checksum tells an image, wherever it stands in its set."""
-        return {row.checksum: row for row in self.attacked}
 
 
 @dataclass(frozen=True)
@@ -91,7 +78,7 @@ class Group:
     @cached_property
     def uneven(self) -> bool:
         """Whether its methods attacked different images, so that their numbers cannot be ranked as they stand."""
-        return len({frozenset(entry.by_image()) for entry in self.entries}) > 1
+        return len({frozenset(entry.counted.by_image()) for entry in self.entries}) > 1
 
     @cached_property
     def comparable(self) -> list[Entry]:
@@ -99,7 +86,7 @@ class Group:
 
         A lone entry is comparable with itself; where no two attacked the same images, nothing is.
         """
-        images = {entry.run.id: frozenset(entry.by_image()) for entry in self.entries if entry.attacked}
+        images = {entry.run.id: frozenset(entry.counted.by_image()) for entry in self.entries if entry.counted.attacked}
         times = Counter(images.values())
         shared = [one for one, number in times.items() if number > 1 or len(images) == 1]
         largest = max(shared, key=lambda one: (len(one), times[one]), default=None)
@@ -107,7 +94,7 @@ class Group:
 
     def pairs(self) -> dict[tuple[int, int], Paired]:
         """Every two entries compared on the images that both attacked, by their places i < j."""
-        images = [entry.by_image() for entry in self.entries]
+        images = [entry.counted.by_image() for entry in self.entries]
         return {
             (i, j): compare_rows(images[i], images[j]) for i in range(len(images)) for j in range(i + 1, len(images))
         }

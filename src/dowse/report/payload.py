@@ -37,11 +37,11 @@ def payload(report: Report, gallery: Gallery) -> dict[str, Any]:
 def _group(table: Table, group: Group, methods: dict[str, int], gallery: Gallery, place: str) -> dict[str, Any]:
     names: dict[str, tuple[int, str, int | None]] = {}
     for entry in group.entries:
-        for row in entry.rows:
+        for row in entry.counted.rows:
             names.setdefault(row.checksum, (row.position, row.name, row.label))
     order = sorted(names, key=lambda key: names[key][0])
     index = {key: i for i, key in enumerate(order)}
-    labels = sorted({row.predicted for e in group.entries for row in e.rows if row.predicted is not None})
+    labels = sorted({row.predicted for e in group.entries for row in e.counted.rows if row.predicted is not None})
     return {
         "id": place,
         "name": group.name,
@@ -58,7 +58,7 @@ def _group(table: Table, group: Group, methods: dict[str, int], gallery: Gallery
 
 def _entry(table: Table, entry: Entry, methods: dict[str, int], index: dict[str, int]) -> dict[str, Any]:
     numbers, summary = entry.numbers, entry.numbers.summary
-    rows = sorted(entry.rows, key=lambda row: index[row.checksum])
+    rows = sorted(entry.counted.rows, key=lambda row: index[row.checksum])
     return {
         "m": methods[entry.method],
         "n": summary.n,

@@ -34,7 +34,7 @@ def flat(table: Table, group: Group, entry: Entry) -> dict[str, Any]:
     values = (
         table.norm, group.eps, table.budget, table.targeted, group.target, " ".join(content["surrogate"]),
         content["method"], entry.method, entry.run.id, content["seed"], summary.n, summary.successes,
-        summary.already_wrong, entry.unfinished, summary.asr, *numbers.asr_interval, summary.mean_queries,
+        summary.already_wrong, entry.counted.unfinished, summary.asr, *numbers.asr_interval, summary.mean_queries,
         *numbers.mean_interval, summary.median_queries, *numbers.median_interval, summary.mean_queries_budget,
         summary.queries, numbers.rate,
     )  # fmt: skip
@@ -93,5 +93,5 @@ def _group(table: Table, group: Group) -> dict[str, Any]:
 
 
 def _ends(entry: Entry) -> dict[str, int]:
-    ends = [str(row.end) for row in (*entry.rows, *entry.failed)]
+    ends = [str(row.end) for row in (*entry.counted.rows, *entry.counted.failed)]
     return {end: ends.count(end) for end in dict.fromkeys(ends)}

@@ -86,7 +86,7 @@ def _further(entry: Entry) -> list[Markup]:
     summary = entry.numbers.summary
     rate = entry.numbers.rate
     words = (
-        f"{summary.n:,}", f"{summary.successes:,}", f"{summary.already_wrong:,}", f"{entry.unfinished:,}",
+        f"{summary.n:,}", f"{summary.successes:,}", f"{summary.already_wrong:,}", f"{entry.counted.unfinished:,}",
         numbers.queries(summary.mean_queries_budget), f"{summary.queries:,}",
         numbers.NONE if math.isnan(rate) else f"{rate:,.0f}",
     )  # fmt: skip
@@ -107,7 +107,7 @@ def _sorter(name: str, meaning: str) -> Markup:
 def _images(groups: list[Group]) -> list[str]:
     counts: dict[str, list[int]] = {}
     for group in groups:
-        counts.setdefault(group.source, []).extend(len(entry.rows) for entry in group.entries)
+        counts.setdefault(group.source, []).extend(len(entry.counted.rows) for entry in group.entries)
     return [f"{_range(numbers)} of {Path(source).name or source}" for source, numbers in counts.items()]
 
 

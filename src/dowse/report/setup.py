@@ -51,7 +51,7 @@ def speeds(report: Report) -> Markup | None:
     """How fast each process was: queries a second, and how busy the target was."""
     last: dict[int, float] = defaultdict(float)
     for entry in report.entries:
-        for row in entry.rows:
+        for row in entry.counted.rows:
             last[row.session] = max(last[row.session], row.finished)
     rows = [line for one in report.sessions if (line := _speed(one, last[one.id])) is not None]
     if not rows:

@@ -15,7 +15,6 @@ from dowse.report.markdown import escape
 from dowse.report.model import Numbers, plain
 from dowse.report.names import NORMS, short_target
 from dowse.report.paired import Paired, compare_rows
-from dowse.result import End
 from dowse.store import RunInfo, Store
 
 FORMS = ("text", "csv", "json", "markdown")
@@ -114,8 +113,7 @@ def _word(value: Any) -> str:
 
 def _match(one: Store, first: RunInfo, other: Store, second: RunInfo) -> Match:
     budget = min(first.budget, second.budget)
-    rows = [store.counted(run.id, budget, run.count).rows for store, run in ((one, first), (other, second))]
-    attacked = [{row.checksum: row for row in side if row.end is not End.ALREADY_WRONG} for side in rows]
+    attacked = [store.counted(run.id, budget, run.count).by_image() for store, run in ((one, first), (other, second))]
     common = attacked[0].keys() & attacked[1].keys()
     before, after = (measure([row for key, row in side.items() if key in common], budget) for side in attacked)
     return Match(first, second, differences(first, second), budget, (before, after), compare_rows(*attacked))

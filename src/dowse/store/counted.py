@@ -28,6 +28,15 @@ class Counted:
         """Of the rows that are done, all but those that the target got wrong from the start."""
         return [row for row in self.rows if row.end is not End.ALREADY_WRONG]
 
+    @property
+    def failed(self) -> list[Row]:
+        """Of those that go on, the ones that the target failed on; `dowse run` tries them again."""
+        return [row for row in self.going_on if row.end is End.TARGET_FAILED]
+
+    def by_image(self) -> dict[str, Row]:
+        """The attacked rows by image; the checksum tells an image, wherever it stands in its set."""
+        return {row.checksum: row for row in self.attacked}
+
 
 def count_rows(rows: Iterable[Row], budget: int, count: int, skipped: Collection[int]) -> Counted:
     """The first `count` images that can be read, with a budget; `skipped` are the places of those that cannot."""
