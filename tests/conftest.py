@@ -11,6 +11,7 @@ import torch
 
 from dowse.tuning import ensure_fast_malloc
 
+pytest.register_assert_rewrite("tests.contracts")
 torch.set_num_threads(1)
 ensure_fast_malloc()  # as the command line does
 hypothesis.settings.register_profile("dowse", deadline=None)

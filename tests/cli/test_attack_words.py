@@ -1,5 +1,6 @@
 """What `dowse attack` says about surrogates and weights means what the same words mean in Python."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,8 @@ BUDGET, EPS = 40, 0.02
 
 
 @pytest.fixture
-def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"nets_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(NETS)
-    monkeypatch.chdir(tmp_path)
-    return f"torch:{name}:net"
+def nets(write_module: Callable[[str], str]) -> str:
+    return f"torch:{write_module(NETS)}:net"
 
 
 def attack(folder: Path, *words: object) -> Store:

@@ -47,11 +47,8 @@ class Changed(nn.Module):
 
 
 @pytest.fixture
-def nets(tmp_path, monkeypatch):
-    name = f"nets_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(NETS)
-    monkeypatch.chdir(tmp_path)
-    return f"torch:{name}"
+def nets(write_module):
+    return f"torch:{write_module(NETS)}"
 
 
 def check(*words):
@@ -125,10 +122,8 @@ def test_a_server_that_is_not_there_and_one_that_dies(monkeypatch):
     assert 0 < clock.now < 60, "who is not there is not waited for long"
 
 
-def test_a_shape_that_is_not_square(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    name = f"wide_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(NETS.replace("48", "60"))
+def test_a_shape_that_is_not_square(write_module, tmp_path):
+    name = write_module(NETS.replace("48", "60"))
     np.savez(tmp_path / "set.npz", images=np.random.default_rng(0).integers(0, 256, (3, 8, 8, 3), dtype=np.uint8))
     for words in ([], ["--images", "set.npz"]):
         result = check("--target", f"torch:{name}:good", "--shape", "3x4x5", *words, "--json")

@@ -22,11 +22,8 @@ class Undecided(nn.Module):
 
 
 @pytest.fixture
-def nets(tmp_path, monkeypatch):
-    name = f"nets_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(NETS)
-    monkeypatch.chdir(tmp_path)
-    return f"torch:{name}"
+def nets(write_module):
+    return f"torch:{write_module(NETS)}"
 
 
 def run(*words):

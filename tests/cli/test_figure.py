@@ -30,13 +30,11 @@ LITTLE = ["--count", "3", "--q", "5", "--iterations", "3", "--lambdas", "3", "--
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(write_module, tmp_path):
     """Words for a small target, its surrogate, and images."""
-    name = f"nets_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(NETS)
+    name = write_module(NETS)
     images = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 3), dtype=np.uint8)
     np.savez(tmp_path / "set.npz", images=images)
-    monkeypatch.chdir(tmp_path)
     return ["--target", f"torch:{name}:net", "--surrogate", f"torch:{name}:net#seed=1", "--images", "set.npz"]
 
 

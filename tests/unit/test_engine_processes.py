@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ import torch
 
 from dowse.engines import LocalEngine, WorkerFailedError
 from dowse.engines.processes import ProcessEngine, _how_it_ended, usable_cores
+from tests.contracts import EngineContract
 from tests.crews import (
-    Killing,
-    Workshop,
     asked_twice,
     ctrl_c,
     interrupted,
@@ -23,87 +21,38 @@ from tests.crews import (
     run_with,
     wait_for_the_end_of,
 )
-from tests.victims import PROJECT, calls_seen, image_file, rows_seen, tables
+from tests.victims import PROJECT
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    told: list[str] = []
-    with (
-        rows_written_to(tmp_path_factory.mktemp("workshop") / "seen") as seen,
-        closing(ProcessEngine(2, tell=told.append)) as engine,
-    ):
-        yield Workshop(engine, seen, told)
+class TestProcesses(EngineContract):
+    engine = ProcessEngine
+    loss = "was killed by SIGKILL"
 
+    def test_a_target_that_takes_its_process_down_ends_the_run_with_the_cause(self, said: Any, tmp_path: Path) -> None:
+        told: list[str] = []
+        deadly = {**said, "target": "torch:tests.crews:deadly", "images": {"path": said["images"], "count": 4}}
+        with closing(ProcessEngine(1, tell=told.append)) as engine, pytest.raises(WorkerFailedError) as raised:
+            run_with(engine, deadly, tmp_path / "out")
+        assert "3 times in a row, at last because its process was killed by SIGKILL" in str(raised.value)
+        assert len([text for text in told if text.startswith("lost a worker")]) == 2
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return tables(image_file(tmp_path_factory.mktemp("images"), 10))
-
-
-@pytest.fixture(scope="module")
-def local(said: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[Any, ...]], Path]:
-    """The rows of a run with the local engine, and what the target saw of it."""
-    folder = tmp_path_factory.mktemp("local")
-    with rows_written_to(folder / "seen") as seen:
-        return run_with(LocalEngine(), said, folder / "out"), seen
-
-
-def test_rows_are_those_of_the_local_engine(workshop: Workshop, said: Any, local: Any, tmp_path: Path) -> None:
-    workshop.clear()
-    assert run_with(workshop.engine, said, tmp_path / "out") == local[0]
-    assert rows_seen(workshop.seen) == rows_seen(local[1])
-    workers = {pid for pid, _ in calls_seen(workshop.seen)}
-    assert len(workers) == 2
-    assert os.getpid() not in workers
-    assert workshop.complaints == []
-
-
-def test_killed_workers_lose_nothing(workshop: Workshop, said: Any, local: Any, tmp_path: Path) -> None:
-    workshop.clear()
-    killing = Killing(workshop.seen, {4, 9})
-    assert run_with(workshop.engine, said, tmp_path / "out", report=killing) == local[0]
-    assert len(set(killing.killed)) == 2
-    assert asked_twice(workshop.seen, local[1]).total() <= 2 * largest_round(workshop.seen)
-    assert len(workshop.complaints) == 2
-    assert "was killed by SIGKILL" in workshop.complaints[0]
-
-
-def test_a_target_in_a_worker_can_warn_and_cannot_write_to_standard_output(
-    workshop: Workshop, said: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    workshop.clear()
-    run_with(workshop.engine, {**said, "target": "torch:tests.crews:grumbling", "budget": 10}, tmp_path / "out")
-    assert set(workshop.complaints) == {"a worker warns: UserWarning: mind the weights"}
-    assert "a target's own words" not in capfd.readouterr().out
-
-
-def test_a_target_that_takes_its_process_down_ends_the_run_with_the_cause(said: Any, tmp_path: Path) -> None:
-    told: list[str] = []
-    deadly = {**said, "target": "torch:tests.crews:deadly", "images": {"path": said["images"], "count": 4}}
-    with closing(ProcessEngine(1, tell=told.append)) as engine, pytest.raises(WorkerFailedError) as raised:
-        run_with(engine, deadly, tmp_path / "out")
-    assert "3 times in a row, at last because its process was killed by SIGKILL" in str(raised.value)
-    assert len([text for text in told if text.startswith("lost a worker")]) == 2
-
-
-def test_runs_survive_the_death_of_the_runner_and_ctrl_c(said: Any, local: Any, tmp_path: Path) -> None:
-    """Workers of a killed runner end by themselves; those of an interrupted one finish their rounds."""
-    seen, out, engine = tmp_path / "seen", tmp_path / "out", ("processes", "-j", "2")
-    with interrupted(said, out, seen, tmp_path / "first", *engine) as (runner, workers):
-        runner.kill()
-        runner.wait()
-        (tmp_path / "first" / "open").touch()
-        wait_for_the_end_of(workers)
-    in_flight = 2 * largest_round(seen)
-    with interrupted(said, out, seen, tmp_path / "second", *engine) as (runner, workers):
-        words = ctrl_c(runner, tmp_path / "second")
-        assert runner.wait() == 130
-        assert "Go on with: dowse attack" in words
-        wait_for_the_end_of(workers)
-    with rows_written_to(seen):
-        assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
-    assert asked_twice(seen, local[1]).total() <= in_flight, "more than the rounds of the kill was asked twice"
+    def test_runs_survive_the_death_of_the_runner_and_ctrl_c(self, said: Any, local: Any, tmp_path: Path) -> None:
+        """Workers of a killed runner end by themselves; those of an interrupted one finish their rounds."""
+        seen, out, engine = tmp_path / "seen", tmp_path / "out", ("processes", "-j", "2")
+        with interrupted(said, out, seen, tmp_path / "first", *engine) as (runner, workers):
+            runner.kill()
+            runner.wait()
+            (tmp_path / "first" / "open").touch()
+            wait_for_the_end_of(workers)
+        in_flight = 2 * largest_round(seen)
+        with interrupted(said, out, seen, tmp_path / "second", *engine) as (runner, workers):
+            words = ctrl_c(runner, tmp_path / "second")
+            assert runner.wait() == 130
+            assert "Go on with: dowse attack" in words
+            wait_for_the_end_of(workers)
+        with rows_written_to(seen):
+            assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
+        assert asked_twice(seen, local[1]).total() <= in_flight, "more than the rounds of the kill was asked twice"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,12 @@ def accuracy(net: nn.Module, images: Tensor, labels: Tensor) -> float:
     return float((guesses == labels).double().mean())
 
 
+def assert_accuracy(name: str, sample: data.ImageSet, published: float) -> None:
+    """A network's accuracy is what others measured, within three standard errors of the sample."""
+    slack = 3 * (published * (1 - published) / len(sample.images)) ** 0.5
+    assert abs(accuracy(models.load(name), sample.images, sample.labels) - published) < slack
+
+
 @pytest.mark.parametrize("name", models.names())
 def test_every_network_maps_pixels_to_logits(name: str) -> None:
     spec = models.spec(name)
@@ -59,7 +65,7 @@ def test_packaged_weights_know_the_demo_photographs(name: str) -> None:
     assert not any(p.requires_grad for p in net.parameters())
 
 
-# Top-1 on the whole set of images, measured by others; the bounds leave three standard errors of our sample.
+# Top-1 on the whole set of images, measured by others.
 @pytest.mark.parametrize(
     ("name", "published"),
     [
@@ -72,10 +78,7 @@ def test_packaged_weights_know_the_demo_photographs(name: str) -> None:
 )
 def test_imagenet_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
-    count = 48
-    sample = data.load_folder(shared / "data" / "nips17_dev500", limit=count)
-    slack = 3 * (published * (1 - published) / count) ** 0.5
-    assert abs(accuracy(models.load(name), sample.images, sample.labels) - published) < slack
+    assert_accuracy(name, data.load_folder(shared / "data" / "nips17_dev500", limit=48), published)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +92,7 @@ def test_imagenet_accuracy(name: str, published: float, shared: Path, monkeypatc
 )
 def test_cifar_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
-    count = 256
-    sample = data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=count)
-    slack = 3 * (published * (1 - published) / count) ** 0.5
-    assert abs(accuracy(models.load(name), sample.images, sample.labels) - published) < slack
+    assert_accuracy(name, data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=256), published)
 
 
 def test_package_and_shared_folder_hold_the_same_network(shared: Path) -> None:

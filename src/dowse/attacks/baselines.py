@@ -1,5 +1,6 @@
 """The two ends of the scale: the surrogate's gradient with no feedback, and the target's own gradient."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -27,12 +28,7 @@ class Transfer:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
-        x0, η = x, self.step or default_step(ball)
-        for _ in range(self.steps):
-            g = yield from prior_at(x)
-            x = ball.project(x + η * ball.steepest(g), x0)  # Eq. (3)
-        yield from check(x)
-        return x
+        return (yield from _descend(x, ball, prior_at, self.steps, self.step or default_step(ball)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +48,14 @@ class WhiteBox:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
-        x0, η = x, self.step or default_step(ball)
-        for _ in range(self.steps):
-            g = yield from gradient_at(x)
-            x = ball.project(x + η * ball.steepest(g), x0)  # Eq. (3)
-        yield from check(x)
-        return x
+        return (yield from _descend(x, ball, gradient_at, self.steps, self.step or default_step(ball)))
+
+
+def _descend(x: Tensor, ball: Ball, gradient: Callable[[Tensor], Flow[Tensor]], steps: int, η: float) -> Flow[Tensor]:
+    """Steps along a gradient that needs no estimate, then a look at the last iterate, (*s)."""
+    x0 = x
+    for _ in range(steps):
+        g = yield from gradient(x)
+        x = ball.project(x + η * ball.steepest(g), x0)  # Eq. (3)
+    yield from check(x)
+    return x

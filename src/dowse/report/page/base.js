@@ -59,6 +59,20 @@ function whenWidthChanges(element, redraw) {
   }).observe(element);
 }
 
+// A figure a target in every slot of a kind; `fill` draws in its box.
+function figures(kind, fill) {
+  for (const slot of slots(kind)) {
+    const t = Number(slot.dataset.t);
+    const grid = make("div", { class: "charts" });
+    slot.append(grid);
+    for (const group of DATA.tables[t].groups) {
+      const box = make("div", { class: "plot" });
+      grid.append(make("figure", {}, make("figcaption", {}, group.name), box));
+      fill(box, t, group);
+    }
+  }
+}
+
 function select(label, options, onchange) {
   const box = make("select", { onchange: () => onchange(box.value) },
     ...options.map(([value, text]) => make("option", { value }, text)));

@@ -69,15 +69,8 @@ function drawCurves(box, t, group, width) {
   });
 }
 
-for (const slot of slots("curves")) {
-  const t = Number(slot.dataset.t);
-  const grid = make("div", { class: "charts" });
-  slot.append(grid);
-  for (const group of DATA.tables[t].groups) {
-    const box = make("div", { class: "plot" });
-    grid.append(make("figure", {}, make("figcaption", {}, group.name), box));
-    let last = 0;
-    whenWidthChanges(box, (width) => { last = width; drawCurves(box, t, group, width); });
-    legends[t].watchers.push(() => last && drawCurves(box, t, group, last));
-  }
-}
+figures("curves", (box, t, group) => {
+  let last = 0;
+  whenWidthChanges(box, (width) => { last = width; drawCurves(box, t, group, width); });
+  legends[t].watchers.push(() => last && drawCurves(box, t, group, last));
+});

@@ -73,13 +73,4 @@ function lowered(pieces) {
 
 const rank = (median) => (median === null ? Infinity : median === -1 ? 1e12 : median);
 
-for (const slot of slots("medians")) {
-  const t = Number(slot.dataset.t);
-  const grid = make("div", { class: "charts" });
-  slot.append(grid);
-  for (const group of DATA.tables[t].groups) {
-    const box = make("div", { class: "plot" });
-    grid.append(make("figure", {}, make("figcaption", {}, group.name), box));
-    whenWidthChanges(box, (width) => drawMedians(box, t, group, width));
-  }
-}
+figures("medians", (box, t, group) => whenWidthChanges(box, (width) => drawMedians(box, t, group, width)));
