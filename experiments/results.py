@@ -1,4 +1,4 @@
-"""Writes docs/results/: each table of the paper as it came out here, beside the paper's own numbers, its claims, and the prior.
+"""Writes docs/results/: the paper's tables as they came out here, beside its own numbers; its claims; the prior.
 
 python experiments/results.py out/here
 """
