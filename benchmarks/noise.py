@@ -27,6 +27,7 @@ def main() -> None:
     ensure_fast_malloc()
     torch.set_num_threads(1)
     images, labels = known()
+    print(f"Medians of {len(images)} images, {DRAWS} draws.\n")
     print("| target | cosine, plain | smoothed | sd of f | σ | rise of f along v | ‖∇f‖ too large by |")
     print("|---|---|---|---|---|---|---|")
     net = models.load("imagenet_mobilenetv2")
