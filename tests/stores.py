@@ -17,7 +17,7 @@ from dowse.store.images import save_original
 from dowse.trace import pack
 
 BUDGET = 1000
-POINTS = [{"queries": q, "loss": q / 10, "alpha": 0.25} for q in range(1, 40, 3)]
+POINTS = tuple({"queries": q, "loss": q / 10, "alpha": 0.25} for q in range(1, 40, 3))
 CELL = Cell(target="dowse:imagenet_resnet18", surrogate=("dowse:s",), image_set="set", method="prgf", loss="ce")
 
 
@@ -33,6 +33,7 @@ class Made:
     cause: str | None = None
     pictures: int = 4
     traces: int = 10**9
+    points: Sequence[dict[str, float]] = POINTS
     skipped: str | None = None
 
 
@@ -76,7 +77,7 @@ def ended(run: Made, i: int, task: int, budget: int) -> Ended:
         "predicted": 2 + i % 7, "confidence": 0.75, "confidence_before": 0.5, "l2": 0.5, "linf": 0.1, "loss": 1.25,
         "seconds": 2.0, "cause": run.cause if end is End.TARGET_FAILED else None, "verified": 0,
         "adversarial": (pixels(i) + 0.02).clamp(0, 1) if shown else None,
-        "trace": pack(POINTS if i < run.traces else []),
+        "trace": pack([*run.points] if i < run.traces else []),
     }  # fmt: skip
     return Ended(task=task, end=end, **values)
 

@@ -81,6 +81,17 @@ def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, 
         assert results.words_of(results.cell_of(failed, store, 3)).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
 
 
+def test_a_prior_is_what_the_first_iterations_saw_of_it(results: ModuleType, tmp_path: Path) -> None:
+    λ = [{"queries": 12, "alpha": 0.02, "lam": 1}, {"queries": 14, "alpha": 0.5, "lam": 0.5}]
+    μ = [{"queries": 12, "mu": 0.41}, {"queries": 64, "mu": 0.42}, {"queries": 66, "mu": 1}, {"queries": 68, "mu": 1}]
+    made = [Made("λ*", [10, 20, 30], points=λ), Made("μ*", [10, 20, 30], points=μ), Made("none", [5], traces=0)]
+    with Store(make_store(tmp_path, made)) as store:
+        prgf, averaging, none = (cell(store, number) for number in range(3))
+        (line,) = results.prior(3, "net", prgf, averaging, store)
+        assert line == "| 3 | net | 3 | 0.0200 (0.0200–0.0200) | 50% | 75% |"
+        assert not list(results.prior(3, "net", none, averaging, store))
+
+
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
     lines = list(results.heading("table1", {"net": {"better": cell(store, 0)}}, store.sessions()))
     assert lines[0] == "# Table 1: normal models, l2"
