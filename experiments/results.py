@@ -19,9 +19,10 @@ from dowse.report.intervals import wilson
 from dowse.report.paired import compare_rows
 from dowse.result import summarize
 from dowse.runner import plans_of
-from dowse.store import Counted, SessionInfo, Store
+from dowse.store import Counted, Row, SessionInfo, Store
 
 Cells = dict[str, dict[str, Counted]]  # by target, in that by row
+Rows = dict[str, Row]  # by image
 
 FOLDER = Path(__file__).parent / "here"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -117,18 +118,28 @@ def claims(tables: dict[str, Cells]) -> Iterator[str]:
     yield ""
     yield "Queries: means, failures at the budget; then the images on which the first row needs fewer, more, the same."
     yield f"A claim holds, or its opposite does, where a sign test has p < {LEVEL}; no correction for their number."
+    yield "The last line of a claim takes all targets of a table together, each of their images by itself."
     yield ""
     yield "| claim | table | target | images | queries | fewer / more / equal | p | |"
     yield "|---|---|---|---|---|---|---|---|"
     for words, where, better, other in CLAIMS:
         for number in where:
-            for target, cells in tables.get(f"table{number}", {}).items():
-                yield from claim(words, number, NAMES.get(target, target), cells[better], cells[other])
+            found = {NAMES.get(target, target): cells for target, cells in tables.get(f"table{number}", {}).items()}
+            sides = {name: (cells[better].by_image(), cells[other].by_image()) for name, cells in found.items()}
+            for name, side in (*sides.items(), ("all", together(sides))):
+                yield from claim(words, number, name, *side)
 
 
-def claim(words: str, number: int, target: str, better: Counted, other: Counted) -> Iterator[str]:
-    """One claim in one cell of one table, if two rows have images in common."""
-    sides = better.by_image(), other.by_image()
+def together(sides: dict[str, tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
+    """The rows of all targets, each image of each target by itself."""
+    better, other = (
+        {f"{name} {image}": row for name, side in sides.items() for image, row in side[i].items()} for i in (0, 1)
+    )
+    return better, other
+
+
+def claim(words: str, number: int, target: str, *sides: Rows) -> Iterator[str]:
+    """One claim in one table: of two rows, by image, if they have images in common."""
     both = sides[0].keys() & sides[1].keys()
     if not both:
         return

@@ -44,19 +44,29 @@ def test_a_cell_says_success_queries_median_and_how_much_is_missing(results: Mod
 
 
 def test_a_claim_compares_the_images_that_both_rows_attacked(results: ModuleType, store: Store) -> None:
-    better, other = cell(store, 0), cell(store, 1)
+    better, other = cell(store, 0).by_image(), cell(store, 1).by_image()
     (line,) = results.claim("first", 1, "net", better, other)
     assert line == "| first | 1 | net | 11 | 60 against 241 | 11 / 0 / 0 | 0.00098 | holds |"
     (line,) = results.claim("first", 1, "net", other, better)
     assert line.endswith("| 0 / 11 / 0 | 0.00098 | the opposite |")
     (line,) = results.claim("first", 1, "net", better, better)
     assert line.endswith("| 0 / 0 / 11 | 1 | open |")
-    assert not list(results.claim("first", 1, "net", better, EMPTY))
+    assert not list(results.claim("first", 1, "net", better, {}))
+
+
+def test_all_targets_together_are_each_image_of_each(
+    results: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = {"better": cell(store, 0), "other": cell(store, 1)}
+    monkeypatch.setattr(results, "CLAIMS", [("first", (1,), *cells)])
+    lines = list(results.claims({"table1": {"one net": cells, "other net": cells}}))
+    assert lines[-1] == "| first | 1 | all | 22 | 60 against 241 | 22 / 0 / 0 | 4.8e-07 | holds |"
+    assert [line.split(" | ")[2] for line in lines[-3:]] == ["one net", "other net", "all"]
 
 
 def test_failures_count_at_the_budget(results: ModuleType, tmp_path: Path) -> None:
     with Store(make_store(tmp_path, [Made("better", [10]), Made("other", [None])])) as store:
-        (line,) = results.claim("first", 1, "net", cell(store, 0, 1), cell(store, 1, 1))
+        (line,) = results.claim("first", 1, "net", cell(store, 0, 1).by_image(), cell(store, 1, 1).by_image())
     assert line == "| first | 1 | net | 1 | 10 against 1000 | 1 / 0 / 0 | 1 | open |"
 
 
