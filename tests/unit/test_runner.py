@@ -361,7 +361,7 @@ def test_the_runs_of_an_experiment_are_its_cells_as_it_says_them(tmp_path: Path,
         (mine,) = runs_of(store, file)
         assert (mine.id, mine.title, mine.count) == (store.runs()[1].id, "mine", 2)
         (group,) = gather(store, experiment=file).tables[0].groups
-        assert [(entry.method, len(entry.rows)) for entry in group.entries] == [("mine", 2)]
+        assert [(entry.method, len(entry.counted.rows)) for entry in group.entries] == [("mine", 2)]
         file.write_text(file.read_text().replace("q = 4", "q = 8"))
         with pytest.raises(InputError, match=r"has nothing of .*part\.toml: `dowse run"):
             runs_of(store, file)
