@@ -28,7 +28,7 @@ class Transfer:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
-        return (yield from _descend(x, ball, prior_at, self.steps, self.step or default_step(ball)))
+        return (yield from _climb(x, ball, prior_at, self.steps, self.step or default_step(ball)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,10 @@ class WhiteBox:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
-        return (yield from _descend(x, ball, gradient_at, self.steps, self.step or default_step(ball)))
+        return (yield from _climb(x, ball, gradient_at, self.steps, self.step or default_step(ball)))
 
 
-def _descend(x: Tensor, ball: Ball, gradient: Callable[[Tensor], Flow[Tensor]], steps: int, η: float) -> Flow[Tensor]:
+def _climb(x: Tensor, ball: Ball, gradient: Callable[[Tensor], Flow[Tensor]], steps: int, η: float) -> Flow[Tensor]:
     """Steps along a gradient that needs no estimate, then a look at the last iterate, (*s)."""
     x0 = x
     for _ in range(steps):
