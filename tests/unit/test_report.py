@@ -183,6 +183,7 @@ def test_latex_is_a_booktabs_table_with_everything_escaped(tmp_path: Path) -> No
     folder = make_store(tmp_path, [Made("P-RGF_D & 50% (λ)", FAST), Made("RGF", SLOW)])
     text = write_text(folder, "latex")
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
+    assert text.count("{") - text.count("\\{") == text.count("}") - text.count("\\}")
     assert (
         "P-RGF\\textsubscript{D} \\& 50\\% ($\\lambda$) & \\textbf{87.5\\%} & \\textbf{44} & \\textbf{50} \\\\" in text
     )

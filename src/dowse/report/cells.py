@@ -16,7 +16,7 @@ class Cell:
         interval: Its 95 % interval, empty where there is none.
         value: As it is sorted by; NaN where there is none.
         best: Whether it is the best of its column, among the runs on the same images.
-        images: How many images it is of, where that differs within the column; else empty.
+        images: How many images it is of, where they are not those of the methods ranked; else empty.
     """
 
     text: str
@@ -99,7 +99,8 @@ def how_ranked(table: Table) -> str:
             said.append(f"{group.name}, {len(ranked)} of {len(group.entries)} methods on {images}")
         else:
             said.append(f"{group.name}, no two methods")
-    return f"Best is chosen only among methods that attacked the same images: {'; '.join(said)}." if said else ""
+    ends = "others say of how many they are"
+    return f"Best is chosen only among methods on the same images: {'; '.join((*said, ends))}." if said else ""
 
 
 def _best(column: Column, entries: list[Entry]) -> set[str]:
@@ -111,5 +112,6 @@ def _best(column: Column, entries: list[Entry]) -> set[str]:
 
 def _cell(column: Column, group: Group, entry: Entry, marked: set[str]) -> Cell:
     value = column.value(entry.numbers)
-    images = numbers.images(entry.numbers.summary.n) if group.uneven and column is ASR else ""
+    other = column is ASR and group.uneven and entry not in group.comparable
+    images = numbers.images(entry.numbers.summary.n) if other else ""
     return Cell(column.text(value), column.interval(entry.numbers), value, entry.run.id in marked, images)

@@ -31,8 +31,8 @@ def escape(text: str) -> str:
 
 
 def to_latex(report: Report) -> str:
-    """All tables; the preamble needs \\usepackage{booktabs}."""
-    return "% \\usepackage{booktabs}\n" + "\n".join(_table(table, i) for i, table in enumerate(report.tables))
+    """All tables, none wider than the text; the preamble needs \\usepackage{booktabs,graphicx}."""
+    return "% \\usepackage{booktabs,graphicx}\n" + "\n".join(_table(table, i) for i, table in enumerate(report.tables))
 
 
 def _table(table: Table, number: int) -> str:
@@ -44,7 +44,8 @@ def _table(table: Table, number: int) -> str:
         "\\begin{table}",
         f"  \\caption{{{_caption(table)}}}",
         f"  \\label{{tab:dowse-{table.norm}-{number + 1}}}",
-        "  \\centering\\small",
+        "  \\smallskip\\centering\\small\\setlength{\\tabcolsep}{4pt}",
+        "  \\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
         f"  \\begin{{tabular}}{{l{'r' * width * len(groups)}}}",
         "    \\toprule",
         f"    & {heads} \\\\",
@@ -58,7 +59,7 @@ def _table(table: Table, number: int) -> str:
         under = [" & ".join(words) for words in zip(*small, strict=True) if any(words)]
         rows = [f"{_name(method)} & {' & '.join(written)}", *(f"& {words}" for words in under)]
         lines += [f"    {row} \\\\" for row in rows[:-1]] + [f"    {rows[-1]} \\\\[2pt]"]
-    return "\n".join([*lines, "    \\bottomrule", "  \\end{tabular}", "\\end{table}", ""])
+    return "\n".join([*lines, "    \\bottomrule", "  \\end{tabular}}", "\\end{table}", ""])
 
 
 def _name(title: str) -> str:
