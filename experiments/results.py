@@ -40,6 +40,7 @@ LEGEND = (
     "the paper's are ASR / AVG. Q."
 )
 LEVEL = 0.05
+COLUMNS = {"table1": ("table1_resnet50",)}  # experiments that add columns to another's table
 CLAIMS = [  # (what the paper says, tables where it says so, the better row, the other row)
     ("λ* beats λ = 0.5", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.5)"),
     ("λ* beats λ = 0.05", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.05)"),
@@ -84,8 +85,8 @@ def cell_of(plan: Plan, store: Store, total: int) -> Counted:
 
 def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator[str]:
     """What a table is, and how, when and on what it was run."""
-    file = FOLDER / f"{name}.toml"
-    yield "# " + file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").removesuffix(".")
+    first = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
+    yield "# " + first.removeprefix("# ").removesuffix(".")
     yield ""
     rows = [row for cells in ours.values() for cell in cells.values() for row in cell.rows]
     days = sorted({datetime.fromtimestamp(row.finished, UTC).strftime("%Y-%m-%d") for row in rows})
@@ -93,7 +94,7 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     wrote = {row.session for row in rows}
     used = [one.versions.items() for one in sessions if one.id in wrote]
     versions = sorted({f"{name} {of}" for items in used for name, of in items if name != "platform"})
-    yield f"    dowse run experiments/here/{file.name} --out out/here"
+    yield from (f"    dowse run experiments/here/{one}.toml --out out/here" for one in (name, *COLUMNS.get(name, ())))
     yield ""
     run = f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed {', '.join(map(str, seeds))}, with {', '.join(versions)}."
     yield run if rows else "Not run yet."
@@ -107,7 +108,7 @@ def table(ours: Cells, paper: dict[str, dict[str, Sequence[tuple[float, int]]]])
     yield "| method | " + " | ".join((*columns, *(f"paper: {name.strip()}" for name in paper["columns"]))) + " |"
     yield "|---" * (1 + len(columns) + len(paper["columns"])) + "|"
     for title in next(iter(ours.values())):
-        cells = [words_of(cells[title]) for cells in ours.values()]
+        cells = [words_of(cells[title]) if title in cells else "–" for cells in ours.values()]
         theirs = [f"{asr:.1f}% / {queries}" for asr, queries in paper["rows"].get(title, ())]
         yield "| " + " | ".join((title, *cells, *(theirs or ["–"] * len(paper["columns"])))) + " |"
 
@@ -125,6 +126,7 @@ def claims(tables: dict[str, Cells]) -> Iterator[str]:
     for words, where, better, other in CLAIMS:
         for number in where:
             found = {NAMES.get(target, target): cells for target, cells in tables.get(f"table{number}", {}).items()}
+            found = {name: cells for name, cells in found.items() if {better, other} <= cells.keys()}
             sides = {name: (cells[better].by_image(), cells[other].by_image()) for name, cells in found.items()}
             for name, side in (*sides.items(), ("all", together(sides))):
                 yield from claim(words, number, name, *side)
@@ -193,6 +195,8 @@ def main(folder: str) -> None:
         sessions = store.sessions()
         tables = {file.stem: cells_of(file.stem, store) for file in sorted(FOLDER.glob("table*.toml"))}
         write("prior", priors(tables, store))
+    for name, others in COLUMNS.items():
+        tables[name] = tables[name] | {target: cells for one in others for target, cells in tables.pop(one).items()}
     for name, ours in tables.items():
         lines = (*heading(name, ours, sessions), *table(ours, paper[name.partition("_")[0]]))
         write(name, lines)
