@@ -48,6 +48,7 @@ CLAIMS = [  # (what the paper says, tables where it says so, the better row, the
     ("λ* beats λ = 0.05, data prior", (1, 5), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.05)"),
     ("P-RGF beats RGF", (1, 2, 5, 6), "P-RGF (λ*)", "RGF"),
     ("P-RGF_D beats RGF_D", (1, 2, 5, 6), "P-RGF_D (λ*)", "RGF_D"),
+    ("P-RGF_D beats Bandits_TD", (1, 5), "P-RGF_D (λ*)", "Bandits_TD"),
     ("the data prior helps RGF", (1, 2, 5, 6), "RGF_D", "RGF"),
     ("the data prior helps P-RGF", (1, 2, 5, 6), "P-RGF_D (λ*)", "P-RGF (λ*)"),
     ("the data prior helps averaging", (3, 4, 5, 6), "Averaging_D (μ*)", "Averaging (μ*)"),
