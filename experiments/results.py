@@ -126,9 +126,11 @@ def claims(tables: dict[str, Cells]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for words, where, better, other in CLAIMS:
         for number in where:
-            found = {NAMES.get(target, target): cells for target, cells in tables.get(f"table{number}", {}).items()}
-            found = {name: cells for name, cells in found.items() if {better, other} <= cells.keys()}
-            sides = {name: (cells[better].by_image(), cells[other].by_image()) for name, cells in found.items()}
+            sides = {
+                NAMES.get(target, target): (cells[better].by_image(), cells[other].by_image())
+                for target, cells in tables.get(f"table{number}", {}).items()
+                if {better, other} <= cells.keys()
+            }
             for name, side in (*sides.items(), ("all", together(sides))):
                 yield from claim(words, number, name, *side)
 

@@ -64,6 +64,16 @@ def test_all_targets_together_are_each_image_of_each(
     assert [line.split(" | ")[2] for line in lines[-3:]] == ["one net", "other net", "all"]
 
 
+def test_a_column_may_lack_rows(results: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {"better": cell(store, 0), "other": cell(store, 1)}
+    ours = {"one net": cells, "other net": {"better": cells["better"]}}
+    monkeypatch.setattr(results, "CLAIMS", [("first", (1,), *cells)])
+    assert [line.split(" | ")[2] for line in list(results.claims({"table1": ours}))[-2:]] == ["one net", "all"]
+    *_, line = results.table(ours, {"columns": [], "rows": {}})
+    assert line.startswith("| other |")
+    assert line.endswith("| – |")
+
+
 def test_failures_count_at_the_budget(results: ModuleType, tmp_path: Path) -> None:
     with Store(make_store(tmp_path, [Made("better", [10]), Made("other", [None])])) as store:
         (line,) = results.claim("first", 1, "net", cell(store, 0, 1).by_image(), cell(store, 1, 1).by_image())
