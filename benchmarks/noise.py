@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from dowse import data, models, theory
+from dowse import models
 from dowse.defences import Randomization
-from dowse.losses import Objective
-from dowse.priors import Surrogate, SurrogatePrior
-from dowse.sampling import sphere, unit
-from dowse.shared import shared_folder
-from dowse.tuning import ensure_fast_malloc
+from dowse.images import sets as data
+from dowse.machine.cpu import ensure_fast_malloc
+from dowse.machine.shared_folder import shared_folder
+from dowse.maths import theory
+from dowse.maths.losses import Objective
+from dowse.maths.sampling import sphere, unit
+from dowse.surrogates.prior import Surrogate, SurrogatePrior
 
 IMAGES, DRAWS, SAMPLES = 40, 32, 10
 SIGMAS = (1e-3, 1e-2)

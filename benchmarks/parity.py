@@ -30,9 +30,10 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import dowse
-from dowse import data, models
-from dowse.geometry import Ball, contains, make_ball
-from dowse.shared import shared_folder
+from dowse import models
+from dowse.images import sets as data
+from dowse.machine.shared_folder import shared_folder
+from dowse.maths.geometry import Ball, contains, make_ball
 
 SAMPLES, STEPS = 64, 40  # SPSA: directions a step, and steps
 COORDINATES, ITERATIONS, WEIGHT = 128, 30, 10.0  # ZOO: coordinates a step, steps, and the toolbox's c

@@ -14,11 +14,11 @@ import torch
 
 import dowse
 from dowse import models
-from dowse.data import ImageSet, load_folder
-from dowse.oracle import Target
-from dowse.shared import shared_folder
+from dowse.core.oracle import Target
+from dowse.images.sets import ImageSet, load_folder
+from dowse.machine.cpu import ensure_fast_malloc
+from dowse.machine.shared_folder import shared_folder
 from dowse.targets import resolve_target
-from dowse.tuning import ensure_fast_malloc
 
 # A step of ZOO with its published 128 coordinates costs 257 queries, a quarter of this table's budget; 48 keep it
 # below a tenth.

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from dowse.tuning import ensure_fast_malloc
+from dowse.machine.cpu import ensure_fast_malloc
 
 SUITES = ("overhead", "memory", "onnx", "scaling")
 

@@ -17,10 +17,10 @@ import torch
 
 from benchmarks.figure import Figure, seconds
 from benchmarks.targets import cifar_target, noise_images
-from dowse.engines import Engine, LocalEngine, make_engine
-from dowse.experiment import make_experiment
-from dowse.runner import run_experiment
-from dowse.tuning import ensure_fast_malloc
+from dowse.experiment.file import make_experiment
+from dowse.machine.cpu import ensure_fast_malloc
+from dowse.running.engines import Engine, LocalEngine, make_engine
+from dowse.running.run_experiment import run_experiment
 
 SECONDS = 60.0  # of one worker; what starting Ray costs is meant to be seen against a run of a minute
 REPEATS = 2

@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, quantiles
 
-from dowse import theory
-from dowse.cell import Plan
-from dowse.experiment import load_experiment
-from dowse.imagesets import open_images
+from dowse.core.result import summarize
+from dowse.experiment.file import load_experiment
+from dowse.experiment.grid import plans_of
+from dowse.experiment.spec import PlannedRun
+from dowse.images.sources import open_images
+from dowse.maths import theory
 from dowse.report import numbers
 from dowse.report.intervals import wilson
 from dowse.report.paired import compare_rows
-from dowse.result import summarize
-from dowse.runner import plans_of
 from dowse.store import Counted, Row, SessionInfo, Store
 
 Cells = dict[str, dict[str, Counted]]  # by target, in that by row
@@ -74,13 +74,13 @@ def cells_of(name: str, store: Store) -> Cells:
     source = open_images(experiment.images.path, experiment.images.labels)
     found: Cells = {}
     for plan in plans_of(experiment, source):
-        found.setdefault(plan.cell.target, {})[plan.title] = cell_of(plan, store, len(source))
+        found.setdefault(plan.spec.target, {})[plan.title] = cell_of(plan, store, len(source))
     return found
 
 
-def cell_of(plan: Plan, store: Store, total: int) -> Counted:
+def cell_of(plan: PlannedRun, store: Store, total: int) -> Counted:
     """One cell: those of its rows that count with the plan's budget and number of images, of a set of `total`."""
-    run = plan.cell.id
+    run = plan.spec.id
     return store.counted(run, plan.budget, min(plan.count or total, total - len(store.skipped(run))))
 
 

@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 import torch
 
-from dowse.tuning import ensure_fast_malloc
+from dowse.machine.cpu import ensure_fast_malloc
 
 pytest.register_assert_rewrite("tests.contracts")
 torch.set_num_threads(1)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dowse.engines import LocalEngine
-from dowse.engines.pool import Pool
+from dowse.running.engines import LocalEngine
+from dowse.running.engines.pool import Pool
 from tests.crews import Killing, Workshop, asked_twice, largest_round, rows_written_to, run_with
 from tests.victims import calls_seen, image_file, rows_seen, tables
 

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
-from dowse.engines import Engine
-from dowse.engines.pool import Lost, Pool
-from dowse.engines.service import serve
-from dowse.experiment import make_experiment
-from dowse.interrupt import Interrupt
-from dowse.progress import Reporter, Snapshot
-from dowse.runner import run_experiment
+from dowse.experiment.file import make_experiment
+from dowse.running.engines import Engine
+from dowse.running.engines.pool import Lost, Pool
+from dowse.running.engines.service import serve
+from dowse.running.interrupt import Interrupt
+from dowse.running.progress import Reporter, Snapshot
+from dowse.running.run_experiment import run_experiment
 from tests.support import pictures
 from tests.victims import PROJECT, ROWS, SURROGATE, calls_seen, die, rows_seen, surrogate, target
 

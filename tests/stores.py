@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from dowse.cell import Cell, Plan
-from dowse.imagesets import Entry
-from dowse.messages import Ended
-from dowse.result import End
+from dowse.core.result import End
+from dowse.experiment.spec import PlannedRun, RunSpec
+from dowse.images.sources import Entry
 from dowse.store import StoreWriter
+from dowse.store.events import Ended
 from dowse.store.images import save_original
-from dowse.trace import pack
+from dowse.store.traces import pack
 
 BUDGET = 1000
 POINTS = tuple({"queries": q, "loss": q / 10, "alpha": 0.25} for q in range(1, 40, 3))
-CELL = Cell(target="dowse:imagenet_resnet18", surrogate=("dowse:s",), image_set="set", method="prgf", loss="ce")
+CELL = RunSpec(target="dowse:imagenet_resnet18", surrogate=("dowse:s",), image_set="set", method="prgf", loss="ce")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Made:
 
     title: str
     queries: Sequence[int | None]
-    cell: Cell = CELL
+    spec: RunSpec = CELL
     names: Sequence[str] = ()
     ends: Sequence[End] = ()
     cause: str | None = None
@@ -43,21 +43,21 @@ def make_store(
     """Write the runs; image i of every run is the same image, `pictures` of each run have pixels."""
     with StoreWriter(folder, list(command)) as store:
         for number, run in enumerate(runs):
-            cell = Cell(**{**vars(run.cell), "options": {**run.cell.options, "number": number}})
-            plan = Plan(cell=cell, title=run.title, budget=budget, count=None)
+            spec = RunSpec(**{**vars(run.spec), "options": {**run.spec.options, "number": number}})
+            plan = PlannedRun(spec=spec, title=run.title, budget=budget, count=None)
             names = run.names or [f"{i:04}.png" for i in range(len(run.queries))]
             store.begin(plan, "images", [Entry(name, 1) for name in names])
             store._database.execute(
-                "UPDATE tasks SET owner = ?, image = 'sum' || position WHERE run = ?", (store.session, cell.id)
+                "UPDATE tasks SET owner = ?, image = 'sum' || position WHERE run = ?", (store.session, spec.id)
             )
             tasks = store._database.execute(
-                "SELECT id FROM tasks WHERE run = ? ORDER BY position", (cell.id,)
+                "SELECT id FROM tasks WHERE run = ? ORDER BY position", (spec.id,)
             ).fetchall()
             store.write(plan, [ended(run, i, task, budget) for i, (task,) in enumerate(tasks)])
             if run.skipped:
                 store._database.execute(
                     "INSERT INTO tasks (run, position, name, skipped) VALUES (?, ?, ?, ?)",
-                    (cell.id, len(tasks), run.skipped, run.skipped),
+                    (spec.id, len(tasks), run.skipped, run.skipped),
                 )
         for i in range(max((run.pictures for run in runs), default=0)):
             save_original(folder, f"sum{i}", pixels(i))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dowse.flow import Answer, Note, PriorAt, Query, Question
+from dowse.core.flow import Answer, Note, PriorAt, Query, Question
 
 SHAPE = (3, 4, 4)
 D = math.prod(SHAPE)

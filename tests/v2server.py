@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dowse.targets.http import HttpTarget
+from dowse.targets.http.target import HttpTarget
 
 DTYPES = {"FP32": "<f4", "FP64": "<f8", "FP16": "<f2", "UINT8": "<u1"}
 HEADER = "Inference-Header-Content-Length"
@@ -125,7 +125,7 @@ class Clock:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> "Clock":
         made = partial(HttpTarget, clock=lambda: self.now, sleep=self.sleep)
-        monkeypatch.setattr("dowse.targets.http.HttpTarget", made)
+        monkeypatch.setattr("dowse.targets.http.target.HttpTarget", made)
         return self
 
 

@@ -105,9 +105,9 @@ def die() -> None:
 
 def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: int) -> None:
     """Run an experiment, and die when `moment` comes for the `number`th time; "never" runs to the end."""
-    from dowse.engines import LocalEngine
-    from dowse.experiment import make_experiment
-    from dowse.runner import run_experiment
+    from dowse.experiment.file import make_experiment
+    from dowse.running.engines import LocalEngine
+    from dowse.running.run_experiment import run_experiment
     from dowse.store import StoreWriter
     from dowse.store import images as store_images
 
@@ -180,7 +180,7 @@ def victims() -> Iterator[Victims]:
 
 
 def serve() -> None:
-    import dowse.runner  # noqa: F401 imported once, for all children
+    import dowse.running.run_experiment  # noqa: F401 imported once, for all children
 
     for line in sys.stdin:
         pid = os.fork()

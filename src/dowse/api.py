@@ -9,19 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dowse.conversation import Task
+from dowse.attacks.registry import resolve_method
+from dowse.core.conversation import Task
+from dowse.core.flow import Flow
+from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
+from dowse.core.observers import Observer
+from dowse.core.oracle import Target
+from dowse.core.result import End, Outcome, Result
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
-from dowse.flow import Flow
-from dowse.geometry import Ball, Norm
-from dowse.inputs import Image, Labels, as_image, as_labels, check_pixels
-from dowse.losses import LossName, Outputs
-from dowse.methods import resolve_method
-from dowse.observers import Observer
-from dowse.oracle import Target
-from dowse.priors import SurrogateLike
-from dowse.result import End, Outcome, Result
-from dowse.run import OnProgress, Run, Settings
+from dowse.maths.geometry import Ball, Norm
+from dowse.maths.losses import LossName, Outputs
+from dowse.prepare import OnProgress, Run, Settings
+from dowse.surrogates.prior import SurrogateLike
 
 
 def attack(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import dowse
 from dowse.cli import app
-from dowse.imagesets import open_images
+from dowse.images.sources import open_images
 from dowse.store import Store
 from dowse.targets import resolve_target
 from tests.victims import image_file

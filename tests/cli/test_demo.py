@@ -6,10 +6,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from dowse import data, models
+from dowse import models
 from dowse.cli import app
-from dowse.demo import SURROGATE, TARGET
+from dowse.cli.demo_run import SURROGATE, TARGET
 from dowse.errors import InputError
+from dowse.images import sets as data
 from dowse.store import Store
 
 

@@ -3,9 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
+from dowse.attacks.registry import METHODS
 from dowse.cli import app
 from dowse.cli.methods import about, option_docs
-from dowse.methods import METHODS
 
 WIDE = {"COLUMNS": "240", "TERM": "dumb", "NO_COLOR": "1"}
 

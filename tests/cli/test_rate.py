@@ -10,8 +10,8 @@ from typer.testing import CliRunner, Result
 
 from dowse.cli import app
 from dowse.cli.running import share_of_rate
-from dowse.engines.processes import usable_cores
 from dowse.errors import InputError
+from dowse.running.engines.processes import usable_cores
 from dowse.store import Store
 from tests.support import Tanh
 from tests.v2server import Clock, V2Server, serving

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dowse.engines import LocalEngine, WorkerFailedError
-from dowse.engines.ray import RayEngine
 from dowse.errors import InputError
+from dowse.running.engines import LocalEngine, WorkerFailedError
+from dowse.running.engines.ray import RayEngine
 from tests.contracts import EngineContract
 from tests.crews import (
     Workshop,

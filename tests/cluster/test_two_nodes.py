@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dowse.engines import LocalEngine
-from dowse.engines.ray import RayEngine
 from dowse.errors import InputError
-from dowse.progress import Reporter, Snapshot
+from dowse.running.engines import LocalEngine
+from dowse.running.engines.ray import RayEngine
+from dowse.running.progress import Reporter, Snapshot
 from tests.crews import asked_twice, largest_round, rows_written_to, run_with
 from tests.victims import calls_seen, image_file, tables
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dowse.result import End
+from dowse.core.result import End
 from dowse.store import Store
 from tests.victims import Victims, calls_seen, image_file, rows_seen, tables, victims
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dowse.cellrun import TargetFailedError
-from dowse.engines import LocalEngine
-from dowse.experiment import make_experiment
-from dowse.result import End
-from dowse.runner import run_experiment
-from dowse.store import Store, StoreError, StoreWriter, database, images
+from dowse.core.result import End
+from dowse.experiment.file import make_experiment
+from dowse.running.engines import LocalEngine
+from dowse.running.run import TargetFailedError
+from dowse.running.run_experiment import run_experiment
+from dowse.store import Store, StoreError, StoreWriter, images, schema
 from tests.victims import ROWS, image_file, rows_seen, tables
 
 
@@ -91,7 +91,7 @@ def test_a_database_that_can_only_be_read(
 ) -> None:
     out = tmp_path / "out"
     StoreWriter(out).close()
-    monkeypatch.setattr(database, "_address", lambda file, mode="": f"{file.as_uri()}?mode=ro")
+    monkeypatch.setattr(schema, "_address", lambda file, mode="": f"{file.as_uri()}?mode=ro")
     with pytest.raises(StoreError, match="Give a folder that can be written"):
         run(out, said)
     assert not rows_seen(tmp_path / "rows")
@@ -100,8 +100,8 @@ def test_a_database_that_can_only_be_read(
 def test_a_locked_store(tmp_path: Path, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     StoreWriter(out).close()
-    monkeypatch.setattr(database, "WAIT", 0.05)
-    other = sqlite3.connect(out / database.FILE, isolation_level=None)
+    monkeypatch.setattr(schema, "WAIT", 0.05)
+    other = sqlite3.connect(out / schema.FILE, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match=r"locked.*Another process"):
         run(out, said)
@@ -116,7 +116,7 @@ def test_a_damaged_store_is_refused_before_anything_is_asked(tmp_path: Path, sai
     out = tmp_path / "out"
     run(out, said)
     seen = rows_seen(tmp_path / "rows")
-    file = out / database.FILE
+    file = out / schema.FILE
     content = bytearray(file.read_bytes())
     content[where : where + 4000] = bytes(b ^ 0x5A for b in content[where : where + 4000])
     file.write_bytes(content)
@@ -136,7 +136,7 @@ def test_no_store(tmp_path: Path) -> None:
 def test_a_damaged_log_starts_its_image_anew(tmp_path: Path, said: dict[str, Any]) -> None:
     run(tmp_path / "out", said | {"budget": 20})
     run(tmp_path / "whole", said)
-    with sqlite3.connect(tmp_path / "out" / database.FILE) as raw:
+    with sqlite3.connect(tmp_path / "out" / schema.FILE) as raw:
         raw.execute("UPDATE answers SET block = x'00' WHERE key IN (SELECT max(key) FROM answers)")
     raw.close()
     run(tmp_path / "out", said)

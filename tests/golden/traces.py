@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 import dowse
-from dowse.conversation import Task
-from dowse.flow import Query
-from dowse.methods import METHODS
-from dowse.observers import Observer
-from dowse.replies import Reply
+from dowse.attacks.registry import METHODS
+from dowse.core.conversation import Task
+from dowse.core.flow import Query
+from dowse.core.observers import Observer
+from dowse.core.reply import Reply
 from tests.support import Tanh, pictures
 
 FILE = Path(__file__).with_name("traces.json")

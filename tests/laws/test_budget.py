@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dowse
-from dowse.ledger import BudgetError, Ledger
-from dowse.methods import METHODS
+from dowse.attacks.registry import METHODS
+from dowse.core.ledger import BudgetError, Ledger
 from tests.support import Counter, Faulty, NotFinite, Quantised, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from dowse.attacks import PGD, Transfer, WhiteBox
+from dowse.core.flow import Answer
 from dowse.estimators import PRGF, RGF, Averaging
-from dowse.flow import Answer
-from dowse.geometry import L2
+from dowse.maths.geometry import L2
 from tests.support import SHAPE, D, canned, converse, estimate_of, generator
 
 Q, S, PERIOD = 7, 20, 4

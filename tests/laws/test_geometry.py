@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dowse.errors import InputError
-from dowse.geometry import L2, Linf, contains, default_step, make_ball
+from dowse.maths.geometry import L2, Linf, contains, default_step, make_ball
 from tests.support import SHAPE, generator
 
 BALLS = {"l2": L2, "linf": Linf}

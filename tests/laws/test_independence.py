@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dowse
-from dowse.methods import METHODS
-from dowse.seeds import image_id, row_seeds, stream
+from dowse.attacks.registry import METHODS
+from dowse.core.seeds import image_id, row_seeds, stream
 from tests.support import Counter, Noisy, Tanh, labels_of, pictures
 
 TARGET = Tanh(0)

@@ -11,17 +11,17 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dowse import sketch as sketches
-from dowse.answers import LoggedAnswer
-from dowse.flow import Answer, Query
-from dowse.inputs import Image
-from dowse.journal import TOLERANCE, AnswerLog
-from dowse.messages import Answered, Event, Job, Replayed, Restarted
-from dowse.methods import METHODS
-from dowse.replies import Reply
-from dowse.result import End, Outcome
-from dowse.run import Run, Settings
-from dowse.seeds import image_id
+from dowse.attacks.registry import METHODS
+from dowse.core.flow import Answer, Query
+from dowse.core.inputs import Image
+from dowse.core.reply import Reply
+from dowse.core.result import End, Outcome
+from dowse.core.seeds import image_id
+from dowse.prepare import Run, Settings
+from dowse.running.answer_log import TOLERANCE, AnswerLog
+from dowse.store import sketch as sketches
+from dowse.store.events import Answered, Event, Job, Replayed, Restarted
+from dowse.store.logged_answer import LoggedAnswer
 from tests.support import Counter, Faulty, Noisy, Tanh, pictures
 
 TARGET = Tanh(0)

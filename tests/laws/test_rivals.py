@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import dowse
 from dowse.attacks import PGD, SPSA, ZOO, AutoZOOM
+from dowse.core.flow import Answer, Query
 from dowse.estimators import NES, Bandits
-from dowse.flow import Answer, Query
-from dowse.geometry import L2, Linf, contains
+from dowse.maths.geometry import L2, Linf, contains
 from tests.support import SHAPE, Counter, D, Tanh, canned, converse, generator, labels_of, pictures
 
 X = torch.full(SHAPE, 0.5, dtype=torch.float64)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dowse.sampling import Subspace, biased, sphere, unit
+from dowse.maths.sampling import Subspace, biased, sphere, unit
 
 law = settings(deadline=None, max_examples=150, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)

@@ -13,7 +13,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dowse import theory
+from dowse.maths import theory
 
 law = settings(deadline=None, max_examples=300, derandomize=True)
 dimensions = st.integers(2, 200_000)

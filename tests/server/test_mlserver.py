@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import dowse
-from dowse.result import End, Result
+from dowse.core.result import End, Result
 from dowse.targets import resolve_target
 from tests.server.net import CLASSES, SHAPE, make_net
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dowse import theory
-from dowse.sampling import Subspace, sphere
+from dowse.maths import theory
+from dowse.maths.sampling import Subspace, sphere
 
 SHAPE = (1, 18, 15)
 D = 270

@@ -3,8 +3,8 @@
 import torch
 from scipy import stats
 
+from dowse.core.seeds import row_seeds, uniform_of
 from dowse.defences import Randomization
-from dowse.seeds import row_seeds, uniform_of
 
 ROWS = 4000
 

@@ -10,7 +10,7 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from dowse.sampling import Subspace, biased, sphere, unit
+from dowse.maths.sampling import Subspace, biased, sphere, unit
 
 SAMPLES = 100_000
 LEVEL = 2 * float(stats.norm.sf(4))  # the chance that one |z| reaches 4

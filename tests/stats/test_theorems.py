@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dowse import theory
-from dowse.sampling import Subspace, biased, sphere, unit
+from dowse.maths import theory
+from dowse.maths.sampling import Subspace, biased, sphere, unit
 
 ESTIMATES = 20_000
 SIGMA = 1e-4

@@ -11,11 +11,11 @@ import torch
 
 import dowse
 from dowse.attacks import PGD
+from dowse.attacks.registry import METHODS
+from dowse.core.flow import ask
 from dowse.estimators import PRGF, RGF
-from dowse.flow import ask
-from dowse.methods import METHODS
-from dowse.run import Settings
-from dowse.sampling import sphere
+from dowse.maths.sampling import sphere
+from dowse.prepare import Settings
 from tests.support import SHAPE, Counter, Linear, Noisy, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)

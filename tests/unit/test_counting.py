@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from dowse.core.result import End
 from dowse.figures.curves import compute
 from dowse.figures.panel import Laboratory
 from dowse.figures.setting import Setting
 from dowse.report import compare_stores
 from dowse.report.failures import failures
 from dowse.report.gather import gather
-from dowse.result import End
 from dowse.store import Store, StoreWriter
 from tests.stores import Made, make_store
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from dowse import data
 from dowse.errors import InputError
+from dowse.images import sets as data
 
 
 def save(path: Path, pixels: np.ndarray) -> None:

@@ -10,12 +10,13 @@ from PIL import Image
 from torch import nn
 
 import dowse
-from dowse import data, models
+from dowse import models
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Request
+from dowse.core.seeds import row_seeds, uniform_of
+from dowse.core.target import Delivery
 from dowse.defences import DEFENCES, Defence, Denoiser, DenoisingUNet, Jpeg, Randomization, shipped_denoiser
-from dowse.delivery import Delivery
-from dowse.oracle import Oracle
-from dowse.replies import Request
-from dowse.seeds import row_seeds, uniform_of
+from dowse.images import sets as data
 from dowse.targets import resolve_target
 from tests.support import Tanh, generator, labels_of, pictures
 
@@ -239,7 +240,7 @@ class TestAnyDefence:
     @pytest.mark.parametrize("defend", [Jpeg, Randomization])
     def test_what_is_behind_still_accounts_for_its_rows(self, defend):
         target = defend(Accounting())
-        oracle = Oracle(target, dowse.losses.Objective("ce"))
+        oracle = Oracle(target, dowse.maths.losses.Objective("ce"))
         assert oracle.batch_size == 5
         x = photographs(7).float()
         reply = oracle.ask([Request(x, 0, row_seeds(0, "a", 0, 7) if oracle.takes_row_seeds else None)])[0]

@@ -11,7 +11,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import dowse
-from dowse import data, models
+from dowse import models
 from dowse.cli import app
 from dowse.defences import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.crafting import craft
@@ -19,6 +19,7 @@ from dowse.defences.curve import write_curve
 from dowse.defences.denoiser import stand_out, strengthened
 from dowse.defences.measure import measure_defence
 from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw
+from dowse.images import sets as data
 from dowse.models.mobilenet import MobileNetV2
 from dowse.targets import resolve_target
 from tests.support import Linear, generator
@@ -352,7 +353,7 @@ IMAGENET = ("imagenet_mobilenetv2", "imagenet_resnet18", 2_000_000)
 
 
 def shipped(name):
-    file = resources.files("dowse") / "data_files" / f"denoiser_{name}.safetensors"
+    file = resources.files("dowse.defences") / "weights" / f"denoiser_{name}.safetensors"
     if not file.is_file():
         pytest.skip(f"no denoiser ships for {name}: train one with `dowse train-denoiser` (docs/defences.md)")
     return file

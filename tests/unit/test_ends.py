@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import dowse
-from dowse.flow import ask, check
-from dowse.result import Outcome, Result
+from dowse.core.flow import ask, check
+from dowse.core.result import Outcome, Result
 from tests.support import SHAPE, Counter, Faulty, Linear, NotFinite, Tanh, labels_of, pictures
 
 TARGET = Tanh(0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from dowse.engines import LocalEngine, WorkerFailedError
-from dowse.engines.processes import ProcessEngine, _how_it_ended, usable_cores
+from dowse.running.engines import LocalEngine, WorkerFailedError
+from dowse.running.engines.processes import ProcessEngine, _how_it_ended, usable_cores
 from tests.contracts import EngineContract
 from tests.crews import (
     asked_twice,
@@ -73,7 +73,7 @@ def test_the_default_is_a_worker_a_core_with_one_thread_each() -> None:
 def test_a_new_process_is_made_like_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import warnings
 
-    from dowse.engines.service import prepare
+    from dowse.running.engines.service import prepare
 
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(sys, "path", list(sys.path))

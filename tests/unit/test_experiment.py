@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dowse.cell import Cell
+from dowse.attacks.registry import METHODS
 from dowse.errors import InputError
-from dowse.experiment import GRID, Experiment, load_experiment, make_experiment, options_of
-from dowse.methods import METHODS
+from dowse.experiment.file import GRID, Experiment, load_experiment, make_experiment, options_of
+from dowse.experiment.spec import RunSpec
 
 BASE: dict[str, Any] = {"target": "dowse:a", "surrogate": "dowse:s", "images": "x.npz", "method": "prgf"}
 
@@ -18,63 +18,63 @@ def made(**more: Any) -> Experiment:
     return make_experiment(BASE | more, source="test.toml")
 
 
-def cells(**more: Any) -> list[Cell]:
-    return [plan.cell for plan in made(**more).plans(lambda target: "images")]
+def specs(**more: Any) -> list[RunSpec]:
+    return [plan.spec for plan in made(**more).plans(lambda target: "images")]
 
 
 def test_a_value_is_one_cell_and_lists_multiply() -> None:
-    assert len(cells()) == 1
-    grid = cells(target=["dowse:a", "dowse:b"], defence=["none", "jpeg:75"], norm=["l2", "linf"], seed=[1, 2, 3])
+    assert len(specs()) == 1
+    grid = specs(target=["dowse:a", "dowse:b"], defence=["none", "jpeg:75"], norm=["l2", "linf"], seed=[1, 2, 3])
     assert len(grid) == 24
-    assert len({cell.id for cell in grid}) == 24
-    assert {cell.target for cell in grid} == {"dowse:a", "dowse:b", "jpeg:75+dowse:a", "jpeg:75+dowse:b"}
+    assert len({spec.id for spec in grid}) == 24
+    assert {spec.target for spec in grid} == {"dowse:a", "dowse:b", "jpeg:75+dowse:a", "jpeg:75+dowse:b"}
 
 
 def test_lists_of_options_multiply_and_a_list_inside_a_list_is_one_value() -> None:
-    grid = cells(method={"name": "prgf", "lam": [0.5, 0.05], "subspace": [2, [3, 4]]})
-    assert [(cell.options["lam"], cell.options["subspace"]) for cell in grid] == [
+    grid = specs(method={"name": "prgf", "lam": [0.5, 0.05], "subspace": [2, [3, 4]]})
+    assert [(spec.options["lam"], spec.options["subspace"]) for spec in grid] == [
         (0.5, 2), (0.5, (3, 4)), (0.05, 2), (0.05, (3, 4)),
     ]  # fmt: skip
 
 
 def test_surrogates_multiply_only_where_they_are_used() -> None:
-    grid = cells(surrogate=["dowse:s", "dowse:t"], smooth=[3, 15], method=["rgf", "prgf"])
-    assert [cell.method for cell in grid] == ["rgf"] + 4 * ["prgf"]
+    grid = specs(surrogate=["dowse:s", "dowse:t"], smooth=[3, 15], method=["rgf", "prgf"])
+    assert [spec.method for spec in grid] == ["rgf"] + 4 * ["prgf"]
     assert grid[0].surrogate == ()
     assert grid[0].smooth is None
-    together = cells(surrogate=[["dowse:s", "dowse:t"]], combine="cycle")
-    assert [(cell.surrogate, cell.combine) for cell in together] == [(("dowse:s", "dowse:t"), "cycle")]
+    together = specs(surrogate=[["dowse:s", "dowse:t"]], combine="cycle")
+    assert [(spec.surrogate, spec.combine) for spec in together] == [(("dowse:s", "dowse:t"), "cycle")]
 
 
 def test_a_method_says_words_for_itself() -> None:
-    grid = cells(seed=3, method=["rgf", {"name": "prgf", "smooth": 15, "seed": 4, "loss": "margin", "title": "ours"}])
-    assert [(cell.seed, cell.loss, cell.smooth) for cell in grid] == [(3, "ce", None), (4, "margin", 15)]
+    grid = specs(seed=3, method=["rgf", {"name": "prgf", "smooth": 15, "seed": 4, "loss": "margin", "title": "ours"}])
+    assert [(spec.seed, spec.loss, spec.smooth) for spec in grid] == [(3, "ce", None), (4, "margin", 15)]
     titles = [plan.title for plan in made(method=["rgf", {"name": "prgf", "q": 7}]).plans(lambda target: "")]
     assert titles == ["rgf", "prgf q=7"]
 
 
 def test_eps_can_depend_on_the_norm() -> None:
-    grid = cells(norm=["l2", "linf"], eps={"l2": 1.5})
-    assert [(cell.norm, cell.eps) for cell in grid] == [("l2", 1.5), ("linf", None)]
+    grid = specs(norm=["l2", "linf"], eps={"l2": 1.5})
+    assert [(spec.norm, spec.eps) for spec in grid] == [("l2", 1.5), ("linf", None)]
 
 
 def test_a_methods_own_loss_holds_unless_one_is_said() -> None:
     own = [method.name for method in METHODS.values() if method.loss != "ce"]
     assert own
-    assert {cell.loss for cell in cells(method=own)} == {"margin"}
-    assert {cell.loss for cell in cells(method=own, loss="ce")} == {"ce"}
+    assert {spec.loss for spec in specs(method=own)} == {"margin"}
+    assert {spec.loss for spec in specs(method=own, loss="ce")} == {"ce"}
 
 
 def test_cells_that_say_the_same_are_one() -> None:
     default_q = METHODS["rgf"].defaults["q"]
-    assert len(cells(method=["rgf", {"name": "rgf", "q": default_q}, {"name": "rgf", "norm": "l2"}])) == 1
+    assert len(specs(method=["rgf", {"name": "rgf", "q": default_q}, {"name": "rgf", "norm": "l2"}])) == 1
 
 
 def test_an_id_depends_on_the_content_and_on_nothing_else() -> None:
-    (one,) = cells()
+    (one,) = specs()
     assert re.fullmatch(r"[0-9a-f]{12}", one.id)
     for same in ({"budget": 5}, {"name": "other"}, {"concurrency": 2}, {"images": {"path": "y.npz", "count": 3}}):
-        assert [cell.id for cell in cells(**same)] == [one.id]
+        assert [spec.id for spec in specs(**same)] == [one.id]
     for other in (
         {"seed": 1},
         {"eps": 1.0},
@@ -82,21 +82,21 @@ def test_an_id_depends_on_the_content_and_on_nothing_else() -> None:
         {"quantize": True},
         {"method": {"name": "prgf", "q": 7}},
     ):
-        assert one.id not in [cell.id for cell in cells(**other)]
-    assert one.id != made().plans(lambda target: "other images")[0].cell.id
+        assert one.id not in [spec.id for spec in specs(**other)]
+    assert one.id != made().plans(lambda target: "other images")[0].spec.id
 
 
 def test_a_password_in_a_url_is_neither_kept_nor_part_of_the_id() -> None:
-    secret, open_one = (cells(target=f"http://{who}host/v2/models/net", method="rgf")[0] for who in ("me:pw@", "***@"))
+    secret, open_one = (specs(target=f"http://{who}host/v2/models/net", method="rgf")[0] for who in ("me:pw@", "***@"))
     assert "pw" not in str(secret.content())
     assert secret.id == open_one.id
 
 
 def test_quantize_starts_probes_at_one_level_unless_told() -> None:
-    (cell,) = cells(quantize=True, method="rgf")
-    assert cell.options["sigma"] == 1 / 255
-    (cell,) = cells(quantize=True, method={"name": "rgf", "sigma": 0.01})
-    assert cell.options["sigma"] == 0.01
+    (spec,) = specs(quantize=True, method="rgf")
+    assert spec.options["sigma"] == 1 / 255
+    (spec,) = specs(quantize=True, method={"name": "rgf", "sigma": 0.01})
+    assert spec.options["sigma"] == 0.01
 
 
 def test_cutting_down() -> None:
@@ -113,7 +113,7 @@ def test_a_method_may_have_another_count_on_each_target() -> None:
         target=["dowse:a", "dowse:b"], images={"path": "x", "count": 3}, defence=["none", "jpeg:75"],
         method=["rgf", {"name": "nes", "count": {"dowse:b": 8}}],
     )  # fmt: skip
-    counts = {(plan.cell.target, plan.cell.method): plan.count for plan in experiment.plans(lambda target: "")}
+    counts = {(plan.spec.target, plan.spec.method): plan.count for plan in experiment.plans(lambda target: "")}
     assert counts["dowse:b", "nes"] == counts["jpeg:75+dowse:b", "nes"] == 8
     assert {count for key, count in counts.items() if key not in {("dowse:b", "nes"), ("jpeg:75+dowse:b", "nes")}} == {
         3
@@ -162,7 +162,7 @@ def test_no_option_of_a_method_hides_behind_a_word_of_the_experiment() -> None:
         hidden = set(method.defaults) - set(options_of(method))
         assert hidden <= {"step"}, f"{method.name} has options that [[method]] cannot set: {hidden}"
         assert not set(options_of(method)) & {"name", "title", "count"}
-    assert set(GRID) <= {*Cell.__dataclass_fields__}
+    assert set(GRID) <= {*RunSpec.__dataclass_fields__}
 
 
 def test_files_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,4 +190,4 @@ def test_files_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_example_is_an_experiment() -> None:
     project = Path(__file__).resolve().parents[2]
     plans = load_experiment(project / "experiments" / "example.toml").plans(lambda target: "")
-    assert len(plans) == len({plan.cell.id for plan in plans}) > 1
+    assert len(plans) == len({plan.spec.id for plan in plans}) > 1

@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy import stats
 
-from dowse import theory
 from dowse.api import attack
 from dowse.errors import InputError
 from dowse.figures import bands, biases, curves, film, iterations, norms
@@ -17,6 +16,7 @@ from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
 from dowse.figures.truth import cosines, true_gradients
 from dowse.figures.walk import follow
+from dowse.maths import theory
 from dowse.store import StoreWriter
 from tests.stores import CELL, Made, make_store
 from tests.support import D, Linear, Tanh, generator, labels_of, pictures

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dowse
-from dowse.delivery import Delivery
+from dowse.core.result import End, Result
+from dowse.core.target import Delivery
 from dowse.errors import InputError
-from dowse.result import End, Result
 from dowse.targets import resolve_target
-from dowse.targets.http import HttpTarget
+from dowse.targets.http.retry import TargetError
+from dowse.targets.http.target import HttpTarget
 from dowse.targets.options import HttpOptions
-from dowse.targets.retry import TargetError
 from tests.support import Tanh, pictures
 from tests.v2server import V2Server, serving
 

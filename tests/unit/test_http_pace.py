@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dowse.targets.rate import RateLimit
-from dowse.targets.retry import Backoff, Failure, read_retry_after
+from dowse.targets.http.rate import RateLimit
+from dowse.targets.http.retry import Backoff, Failure, read_retry_after
 
 PASSING = Failure("busy", transient=True)
 

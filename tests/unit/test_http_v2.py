@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from dowse.targets.v2 import DATATYPES, JSON_BYTES, Message, ModelMetadata, WireError, decode_response, encode_request
+from dowse.targets.http.v2 import (
+    DATATYPES,
+    JSON_BYTES,
+    Message,
+    ModelMetadata,
+    WireError,
+    decode_response,
+    encode_request,
+)
 
 SHAPES = npst.array_shapes(min_dims=2, max_dims=4, max_side=4)
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import dowse.models as models
-from dowse import data
 from dowse.errors import InputError
+from dowse.images import sets as data
 from dowse.models import layers, resnet, weights
 from dowse.models.efficientnet_lite import rename_parameter
 

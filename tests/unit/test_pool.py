@@ -11,18 +11,18 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dowse.answers import LoggedAnswer
-from dowse.engines import LocalEngine, WorkerFailedError, make_engine, pool
-from dowse.engines.jobqueue import JobQueue
-from dowse.engines.pool import Pool
-from dowse.engines.processes import ProcessEngine
-from dowse.engines.wire import Given, pack, unpack
 from dowse.errors import InputError
-from dowse.interrupt import Interrupt
-from dowse.messages import Answered, Ended, Job, Restarted, Round, Stopped
-from dowse.progress import Reporter, Snapshot
-from dowse.sketch import sketch
+from dowse.running.engines import LocalEngine, WorkerFailedError, make_engine, pool
+from dowse.running.engines.jobqueue import JobQueue
+from dowse.running.engines.pool import Pool
+from dowse.running.engines.processes import ProcessEngine
+from dowse.running.engines.wire import Given, pack, unpack
+from dowse.running.interrupt import Interrupt
+from dowse.running.progress import Reporter, Snapshot
 from dowse.store import StoreError, StoreWriter
+from dowse.store.events import Answered, Ended, Job, Restarted, Round, Stopped
+from dowse.store.logged_answer import LoggedAnswer
+from dowse.store.sketch import sketch
 from tests.crews import StopAfter, ThreadCrew, asked_twice, largest_round, rows_written_to, run_with
 from tests.victims import image_file, rows_seen, tables
 

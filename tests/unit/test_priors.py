@@ -8,9 +8,10 @@ from scipy.ndimage import correlate
 from torch import nn
 
 import dowse
+from dowse.core.prior import gradient_of
 from dowse.defences import Jpeg, Randomization
-from dowse.losses import Objective
-from dowse.priors import Ensemble, Surrogate, SurrogatePrior, as_prior, gradient_of, resized, smoothed
+from dowse.maths.losses import Objective
+from dowse.surrogates.prior import Ensemble, Surrogate, SurrogatePrior, as_prior, resized, smoothed
 from tests.support import SHAPE, Linear, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)

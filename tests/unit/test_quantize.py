@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import dowse
+from dowse.attacks.registry import METHODS
 from dowse.errors import InputError
-from dowse.geometry import L2, Linf, contains, make_ball
-from dowse.methods import METHODS
-from dowse.quantize import GridBall, on_grid, pixels, snapped, towards
+from dowse.maths.geometry import L2, Linf, contains, make_ball
+from dowse.maths.grid import GridBall, on_grid, pixels, snapped, towards
 from tests.support import Tanh, pictures
 
 DTYPES = st.sampled_from([torch.float32, torch.float64])

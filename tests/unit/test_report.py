@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.report import compare_stores, write_html, write_text
 from dowse.report.gallery import collect
@@ -23,7 +24,6 @@ from dowse.report.paired import compare_rows
 from dowse.report.payload import payload
 from dowse.report.thumbnails import data_address, round_factor
 from dowse.report.traces import thin
-from dowse.result import End
 from dowse.store import Store, StoreError, StoreWriter
 from tests.stores import CELL, Made, data_of, make_store
 

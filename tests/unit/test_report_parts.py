@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.report import write_html, write_text, writing
 from dowse.report.gather import gather
 from dowse.report.latex import escape
 from dowse.report.numbers import captions
 from dowse.report.traces import carry, compact, thin
-from dowse.result import End
 from dowse.store import Store, StoreWriter
 from tests.stores import CELL, Made, make_store
 

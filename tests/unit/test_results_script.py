@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dowse.result import End
+from dowse.core.result import End
 from dowse.store import Counted, Store, StoreWriter
 from tests.stores import Made, make_store
 
@@ -84,15 +84,15 @@ def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, 
     ends = [End.ADVERSARIAL, End.TARGET_FAILED, End.BUDGET]
     make_store(tmp_path, [Made("whole", [10, 20]), Made("failed", [10, 20, 30], ends=ends)])
     with StoreWriter(tmp_path) as store:
-        whole, failed = (SimpleNamespace(cell=run, budget=1000, count=3) for run in store.runs())
+        whole, failed = (SimpleNamespace(spec=run, budget=1000, count=3) for run in store.runs())
         store._database.execute(
-            "UPDATE tasks SET position = position + 1 WHERE run = ? AND position = 1", [whole.cell.id]
+            "UPDATE tasks SET position = position + 1 WHERE run = ? AND position = 1", [whole.spec.id]
         )
         store._database.execute(
             "INSERT INTO tasks (run, position, name, skipped) VALUES (?, 1, 'broken.png', 'no picture')",
-            [whole.cell.id],
+            [whole.spec.id],
         )
-        two = SimpleNamespace(cell=whole.cell, budget=1000, count=2)
+        two = SimpleNamespace(spec=whole.spec, budget=1000, count=2)
         assert results.words_of(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
         assert results.words_of(results.cell_of(whole, store, 3)).endswith(
             "(2)"

@@ -10,11 +10,11 @@ import dowse
 from dowse.attacks import PGD, SPSA, ZOO, AutoZOOM
 from dowse.attacks.adam import Adam, free_part, published_rate
 from dowse.attacks.autozoom import Goal, Weight
+from dowse.attacks.registry import METHODS, resolve_method
+from dowse.core.flow import Answer, Query
 from dowse.errors import InputError
 from dowse.estimators import NES, RGF, Bandits
-from dowse.flow import Answer, Query
-from dowse.geometry import L2, Linf, default_step
-from dowse.methods import METHODS, resolve_method
+from dowse.maths.geometry import L2, Linf, default_step
 from tests.support import SHAPE, D, Linear, NotFinite, Quantised, Tanh, canned, converse, generator, labels_of, pictures
 
 X = pictures(1, seed=4)[0]

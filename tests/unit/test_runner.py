@@ -12,19 +12,21 @@ from PIL import Image as Picture
 from rich.console import Console
 
 import dowse
-from dowse.engines import LocalEngine, make_engine
+from dowse.core.result import End
+from dowse.core.seeds import image_id
 from dowse.errors import InputError
-from dowse.experiment import make_experiment
-from dowse.imagesets import open_images
-from dowse.interrupt import Interrupt, interruptible
-from dowse.messages import Ended, Stopped
-from dowse.progress import JsonLines, Lines, Reporter, RichBars, Several, Snapshot, duration
+from dowse.experiment.file import make_experiment
+from dowse.images.sources import open_images
 from dowse.report.gather import gather
-from dowse.result import End
-from dowse.runner import Finished, run_experiment, runs_of
-from dowse.seeds import image_id
+from dowse.report.runs import runs_of
+from dowse.running.engines import LocalEngine, make_engine
+from dowse.running.interrupt import Interrupt, interruptible
+from dowse.running.progress import JsonLines, Lines, Reporter, RichBars, Several, Snapshot
+from dowse.running.run_experiment import Finished, run_experiment
 from dowse.store import Store
+from dowse.store.events import Ended, Stopped
 from dowse.targets.digest import weights_digest
+from dowse.wording import duration
 from tests.support import Tanh
 from tests.victims import ROWS, image_file, rows_seen, surrogate, tables
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dowse.cli import app
-from dowse.experiment import load_experiment
+from dowse.experiment.file import load_experiment
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*/*.toml"))
@@ -35,25 +35,25 @@ ROWS = {
 @pytest.mark.parametrize("table", ROWS)
 def test_every_table_has_exactly_the_papers_rows_and_three_targets(where: str, table: str) -> None:
     plans = load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")
-    targets = dict.fromkeys(plan.cell.target for plan in plans)
+    targets = dict.fromkeys(plan.spec.target for plan in plans)
     assert len(targets) == 3
     for target in targets:
-        assert [plan.title for plan in plans if plan.cell.target == target] == ROWS[table]
+        assert [plan.title for plan in plans if plan.spec.target == target] == ROWS[table]
     for plan in plans:
-        cell = plan.cell
-        assert cell.norm == ("linf" if table in ("table5", "table6") else "l2")
-        assert cell.options.get("subspace") == (50 if "_D" in plan.title or "_TD" in plan.title else None)
+        spec = plan.spec
+        assert spec.norm == ("linf" if table in ("table5", "table6") else "l2")
+        assert spec.options.get("subspace") == (50 if "_D" in plan.title or "_TD" in plan.title else None)
         defended = table in ("table2", "table4", "table6")
-        if cell.method in ("rgf", "prgf", "averaging"):
-            assert cell.options["sigma"] == (1e-3 if defended else 1e-4)
-        assert cell.smooth == (15 if defended and cell.method in ("prgf", "averaging") else None)
+        if spec.method in ("rgf", "prgf", "averaging"):
+            assert spec.options["sigma"] == (1e-3 if defended else 1e-4)
+        assert spec.smooth == (15 if defended and spec.method in ("prgf", "averaging") else None)
         assert plan.budget == (1000 if where == "here" else 10_000)
 
 
 @pytest.mark.parametrize("where", ["here", "paper"])
 def test_tables_share_the_cells_they_have_in_common(where: str) -> None:
     ids = {
-        table: {plan.cell.id for plan in load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")}
+        table: {plan.spec.id for plan in load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")}
         for table in ROWS
     }
     assert ids["table1"] < ids["table3"]
@@ -66,7 +66,7 @@ def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("DOWSE_IMAGENET", str(tmp_path / "none"))
     monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.0)
     if file.parent.name == "here":  # its images may be here; what it costs is then asked of real models, elsewhere
-        monkeypatch.setattr("dowse.imagesets.open_images", _no_images)
+        monkeypatch.setattr("dowse.images.sources.open_images", _no_images)
     ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])
     assert ended.exit_code == 0, ended.output
     found = json.loads(ended.stdout)

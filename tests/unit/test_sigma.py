@@ -9,7 +9,7 @@ import dowse
 from dowse.attacks import PGD
 from dowse.estimators import PRGF, RGF, Averaging
 from dowse.estimators.probing import SIGMA_LIMIT
-from dowse.geometry import L2
+from dowse.maths.geometry import L2
 from tests.support import SHAPE, Counter, Quantised, Tanh, canned, converse, estimate_of, generator, labels_of, pictures
 
 X = torch.full(SHAPE, 0.5, dtype=torch.float64)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 import dowse
-from dowse.methods import METHODS
-from dowse.oracle import Oracle
-from dowse.replies import Request
-from dowse.seeds import row_seeds, uniform_of
+from dowse.attacks.registry import METHODS
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Request
+from dowse.core.seeds import row_seeds, uniform_of
 from tests.support import Counter, Faulty, Noisy, Tanh, labels_of, pictures
 
 TARGET = Tanh(0)
@@ -64,7 +64,7 @@ def test_repeating_a_target_without_noise_changes_only_the_count():
 
 def test_the_answer_is_the_mean_of_the_repeats():
     seeds = row_seeds(0, "a", 0, 6)
-    reply = Oracle(NOISY, dowse.losses.Objective("ce")).ask([Request(PICTURES[:2], 1, seeds, repeats=3)])[0]
+    reply = Oracle(NOISY, dowse.maths.losses.Objective("ce")).ask([Request(PICTURES[:2], 1, seeds, repeats=3)])[0]
     rows = NOISY(PICTURES[[0, 0, 0, 1, 1, 1]], seeds).detach()
     assert reply.answer is not None
     assert torch.allclose(reply.answer.scores, torch.stack([rows[:3].mean(0), rows[3:].mean(0)]))
@@ -74,7 +74,7 @@ def test_the_answer_is_the_mean_of_the_repeats():
 
 def test_the_mean_of_gradients_answers_a_white_box_attack():
     seeds = row_seeds(0, "a", 0, 4)
-    oracle = Oracle(NOISY, dowse.losses.Objective("ce"))
+    oracle = Oracle(NOISY, dowse.maths.losses.Objective("ce"))
     reply = oracle.ask([Request(PICTURES[:1], 1, seeds, gradient=True, repeats=4)])[0]
     single = [oracle.ask([Request(PICTURES[:1], 1, seeds[i : i + 1], gradient=True)])[0] for i in range(4)]
     mean = torch.stack([one.answer.gradient for one in single]).mean(0)

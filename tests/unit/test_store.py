@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from dowse.cell import Cell, Plan
+from dowse.core.result import End
 from dowse.errors import InputError
-from dowse.imagesets import Entry
-from dowse.messages import Answered, Ended, Replayed, Restarted, Round, Saved
-from dowse.result import End
-from dowse.store import Row, Store, StoreError, StoreWriter, database, images, owners
-from dowse.trace import pack
+from dowse.experiment.spec import PlannedRun, RunSpec
+from dowse.images.sources import Entry
+from dowse.store import Row, Store, StoreError, StoreWriter, images, owners, schema
+from dowse.store.events import Answered, Ended, Replayed, Restarted, Round, Saved
+from dowse.store.traces import pack
 
-CELL = Cell(target="dowse:a", surrogate=("dowse:s",), image_set="set", method="prgf", options={"q": 5, "pair": (1, 2)})
-PLAN = Plan(cell=CELL, title="ours", budget=100, count=None)
+SPEC = RunSpec(
+    target="dowse:a", surrogate=("dowse:s",), image_set="set", method="prgf", options={"q": 5, "pair": (1, 2)}
+)
+PLAN = PlannedRun(spec=SPEC, title="ours", budget=100, count=None)
 ENTRIES = [Entry("a.png", 3), Entry("b.png", 1), Entry("c.png", 1)]
 
 
@@ -41,7 +43,7 @@ def ended(task: int, end: End = End.ADVERSARIAL, **more: Any) -> Ended:
     return Ended(task=task, end=end, **(values | more))
 
 
-def claimed(store: StoreWriter, plan: Plan = PLAN, limit: int = 3) -> int:
+def claimed(store: StoreWriter, plan: PlannedRun = PLAN, limit: int = 3) -> int:
     claim = store.claim(plan, limit)
     assert claim is not None
     store.enter(claim.task, f"sum{claim.task}", torch.zeros(1, 2, 2))
@@ -53,7 +55,7 @@ def test_a_row_comes_back_as_it_was_written(store: StoreWriter) -> None:
     store.write(PLAN, [ended(task)])
     (row,) = store.rows()
     assert isinstance(row, Row)
-    assert (row.run, row.name, row.position, row.checksum, row.seed) == (CELL.id, "a.png", 0, f"sum{task}", 0)
+    assert (row.run, row.name, row.position, row.checksum, row.seed) == (SPEC.id, "a.png", 0, f"sum{task}", 0)
     assert (row.end, row.success, row.queries, row.sent, row.l2, row.loss) == (End.ADVERSARIAL, True, 17, 18, 0.5, 1.25)
     assert (row.predicted, row.confidence, row.confidence_before) == (4, 0.75, 0.5)
     assert (row.saved_adversarial, row.saved_inside, row.saved_queries) == (None, None, 0)
@@ -67,8 +69,8 @@ def test_a_row_comes_back_as_it_was_written(store: StoreWriter) -> None:
 
 def test_runs_and_the_manifest(store: StoreWriter) -> None:
     (run,) = store.runs()
-    assert (run.id, run.title, run.source, run.budget, run.count) == (CELL.id, "ours", "images.npz", 100, 3)
-    assert run.content == CELL.content()
+    assert (run.id, run.title, run.source, run.budget, run.count) == (SPEC.id, "ours", "images.npz", 100, 3)
+    assert run.content == SPEC.content()
     assert run.content["options"] == {"q": 5, "pair": [1, 2]}
     (session,) = store.sessions()
     assert session.command == ["dowse", "run"]
@@ -111,8 +113,8 @@ def test_another_process_gets_the_others_images(store: StoreWriter) -> None:
     with StoreWriter(store.folder) as other:
         others = [claimed(other) for _ in range(2)]
         assert other.claim(PLAN, 3) is None
-        assert other.held_by_others(CELL.id) == 1
-        assert store.held_by_others(CELL.id) == 2
+        assert other.held_by_others(SPEC.id) == 1
+        assert store.held_by_others(SPEC.id) == 2
     assert {first, *others} == {1, 2, 3}
     assert claimed(store) in others  # given back as the other one ended
 
@@ -152,10 +154,10 @@ def test_answers_are_kept_while_an_image_can_go_on(store: StoreWriter) -> None:
     going_on, over, failed = (claimed(store) for _ in range(3))
     for task in (going_on, over, failed):
         store.write(PLAN, [Answered(task, 0, b"first"), Answered(task, 1, b"second"), Round(1, 2, 0.5)])
-    assert store.logged(CELL.id) == (6, 33)
+    assert store.logged(SPEC.id) == (6, 33)
     ends = (End.BUDGET, End.ADVERSARIAL, End.TARGET_FAILED)
     store.write(PLAN, [ended(task, end) for task, end in zip((going_on, over, failed), ends, strict=True)])
-    assert store.logged(CELL.id) == (4, 22)
+    assert store.logged(SPEC.id) == (4, 22)
     assert store.claim(PLAN, 3) is None  # the failed one is not tried twice by one process
     larger = replace(PLAN, budget=200)
     claim = store.claim(larger, 3)
@@ -174,19 +176,19 @@ def test_answers_stay_if_asked_to(tmp_path: Path) -> None:
         store.begin(PLAN, "", ENTRIES)
         task = claimed(store)
         store.write(PLAN, [Answered(task, 0, b"first"), ended(task)])
-        assert store.logged(CELL.id) == (1, 5)
+        assert store.logged(SPEC.id) == (1, 5)
 
 
 def test_a_log_is_rewritten_from_where_it_is_voided(store: StoreWriter) -> None:
     task = claimed(store)
     store.write(PLAN, [Answered(task, i, b"old") for i in range(4)])
     store.write(PLAN, [Answered(task, 1, b"new")])
-    assert store.logged(CELL.id) == (2, 6)
+    assert store.logged(SPEC.id) == (2, 6)
     store.write(PLAN, [Restarted(task, 40, 0.5)])
-    assert store.logged(CELL.id) == (0, 0)
-    assert store.replays(CELL.id) == {"replayed": 0, "inexact": 0, "largest": 0, "restarts": 1}
+    assert store.logged(SPEC.id) == (0, 0)
+    assert store.replays(SPEC.id) == {"replayed": 0, "inexact": 0, "largest": 0, "restarts": 1}
     store.write(PLAN, [Replayed(task, 5, 2, 1e-6), ended(task, End.BUDGET)])
-    assert store.replays(CELL.id) == {"replayed": 5, "inexact": 2, "largest": 1e-6, "restarts": 1}
+    assert store.replays(SPEC.id) == {"replayed": 5, "inexact": 2, "largest": 1e-6, "restarts": 1}
     claim = store.claim(replace(PLAN, budget=200), 3)
     assert claim is not None
     assert claim.sent == 40
@@ -196,7 +198,7 @@ def test_an_image_that_cannot_be_read_is_left_out(store: StoreWriter) -> None:
     claim = store.claim(PLAN, 3)
     assert claim is not None
     store.skip(claim.task, "no picture")
-    assert store.skipped(CELL.id) == {"a.png": "no picture"}
+    assert store.skipped(SPEC.id) == {"a.png": "no picture"}
     assert [claimed(store), claimed(store)] == [2, 3]
     assert store.claim(PLAN, 3) is None
     assert store.runs()[0].skipped == {"a.png": "no picture"}
@@ -212,16 +214,16 @@ def test_another_process_tries_to_read_what_was_left_out(store: StoreWriter) -> 
         assert again is not None
         assert (again.task, again.skipped) == (claim.task, True)
         later.enter(again.task, "sum", torch.zeros(1, 2, 2))
-    assert store.skipped(CELL.id) == {}
+    assert store.skipped(SPEC.id) == {}
 
 
 def test_events_are_committed_together_or_not_at_all(store: StoreWriter) -> None:
     task = claimed(store)
     with pytest.raises(StoreError):
         store.write(PLAN, [Answered(task, 0, b"kept"), Answered(task + 1, 0, b"not mine")])
-    assert store.logged(CELL.id) == (0, 0)
+    assert store.logged(SPEC.id) == (0, 0)
     store.write(PLAN, [Answered(task, 0, b"kept")])
-    assert store.logged(CELL.id) == (1, 4)
+    assert store.logged(SPEC.id) == (1, 4)
 
 
 def test_a_row_can_be_read_with_a_smaller_budget(store: StoreWriter) -> None:
@@ -246,14 +248,14 @@ def test_a_budget_that_ends_an_attack_on_its_way_leaves_nothing_of_its_end(store
 def test_images_that_go_on_are_unfinished_and_do_not_count(store: StoreWriter) -> None:
     ends = (End.ADVERSARIAL, End.TARGET_FAILED, End.BUDGET)
     store.write(PLAN, [ended(claimed(store), end, queries=50) for end in ends])
-    counted = store.counted(CELL.id, 100, 3)
+    counted = store.counted(SPEC.id, 100, 3)
     assert [row.end for row in counted.rows] == [End.ADVERSARIAL, End.BUDGET]
     assert [row.end for row in counted.going_on] == [End.TARGET_FAILED]
     assert (counted.unfinished, len(counted.stored)) == (1, 3)
-    larger = store.counted(CELL.id, 200, 3)
+    larger = store.counted(SPEC.id, 200, 3)
     assert [(row.end, row.budget) for row in larger.rows] == [(End.ADVERSARIAL, 200)]
     assert larger.unfinished == 2
-    smaller = store.counted(CELL.id, 40, 3)  # which had not fooled the target by then, whatever became of it later
+    smaller = store.counted(SPEC.id, 40, 3)  # which had not fooled the target by then, whatever became of it later
     assert [(row.end, row.budget, row.queries) for row in smaller.rows] == [(End.BUDGET, 40, 40)] * 3
     assert smaller.unfinished == 0
 
@@ -267,10 +269,10 @@ def test_an_image_that_makes_up_for_a_skipped_one_counts(store: StoreWriter) -> 
     assert store.begin(plan, "images.npz", ENTRIES) == (3, 2)
     store.write(PLAN, [ended(claimed(store)), ended(claimed(store))])
     assert store.runs()[0].count == 2
-    counted = store.counted(CELL.id, 100, 2)
+    counted = store.counted(SPEC.id, 100, 2)
     assert ([row.position for row in counted.rows], counted.unfinished) == ([1, 2], 0)
-    assert [row.position for row in store.counted(CELL.id, 100, 1).rows] == [1]
-    assert store.counted(CELL.id, 100, 3).unfinished == 1
+    assert [row.position for row in store.counted(SPEC.id, 100, 1).rows] == [1]
+    assert store.counted(SPEC.id, 100, 3).unfinished == 1
     assert store.begin(replace(PLAN, count=3), "images.npz", ENTRIES) == (3, 2)  # there is no further image
 
 
@@ -282,7 +284,7 @@ def test_what_another_process_skipped_is_made_up_for(store: StoreWriter) -> None
             assert claim is not None
             other.skip(claim.task, "no picture")
     assert store.begin(plan, "images.npz", ENTRIES) == (3, 1)
-    assert (store.runs()[0].count, store.skipped(CELL.id, 1)) == (1, {"a.png": "no picture"})
+    assert (store.runs()[0].count, store.skipped(SPEC.id, 1)) == (1, {"a.png": "no picture"})
 
 
 def test_skipped_images_further_on_are_none_of_those_asked_for(store: StoreWriter) -> None:
@@ -298,27 +300,27 @@ def test_skipped_images_further_on_are_none_of_those_asked_for(store: StoreWrite
 def test_a_store_can_be_read_while_it_is_written_and_afterwards(store: StoreWriter, tmp_path: Path) -> None:
     store.write(PLAN, [ended(claimed(store))])
     with Store(tmp_path / "out") as reader:
-        assert len(list(reader.rows(CELL.id))) == 1
+        assert len(list(reader.rows(SPEC.id))) == 1
         assert list(reader.rows("other")) == []
         store.write(PLAN, [ended(claimed(store))])
         assert len(list(reader.rows())) == 2
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             reader._database.execute("DELETE FROM rows")
     store.close()
-    assert not (tmp_path / "out" / f"{database.FILE}-wal").exists()
+    assert not (tmp_path / "out" / f"{schema.FILE}-wal").exists()
     with Store(tmp_path / "out") as reader:
         assert len(list(reader.rows())) == 2
         assert not reader.sessions()[0].alive
         with StoreWriter(tmp_path / "out") as later:
             later.write(PLAN, [ended(claimed(later))])
             assert len(list(reader.rows())) == 3
-    assert [path.name for path in (tmp_path / "out").glob(f"{database.FILE}*")] == [database.FILE]
+    assert [path.name for path in (tmp_path / "out").glob(f"{schema.FILE}*")] == [schema.FILE]
 
 
 def test_a_store_can_be_read_where_sqlite_cannot_make_its_files(store: StoreWriter, tmp_path: Path) -> None:
     store.write(PLAN, [ended(claimed(store))])
     store.close()
-    (tmp_path / "out" / f"{database.FILE}-wal").mkdir()  # hinders it as a folder does that can only be read
+    (tmp_path / "out" / f"{schema.FILE}-wal").mkdir()  # hinders it as a folder does that can only be read
     with Store(tmp_path / "out") as reader:
         assert len(list(reader.rows())) == 1
 
@@ -326,8 +328,8 @@ def test_a_store_can_be_read_where_sqlite_cannot_make_its_files(store: StoreWrit
 def test_a_run_is_read_without_a_look_at_all_others(store: StoreWriter) -> None:
     asked: list[str] = []
     store._database.set_trace_callback(asked.append)
-    list(store.rows(CELL.id))
-    store.logged(CELL.id)
+    list(store.rows(SPEC.id))
+    store.logged(SPEC.id)
     store._database.set_trace_callback(None)
     for query in asked:
         plan = [step for *_, step in store._database.execute(f"EXPLAIN QUERY PLAN {query}")]
@@ -365,7 +367,7 @@ def test_an_image_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch:
 
 def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
     StoreWriter(tmp_path).close()
-    with sqlite3.connect(tmp_path / database.FILE) as raw:
+    with sqlite3.connect(tmp_path / schema.FILE) as raw:
         raw.execute("PRAGMA user_version = 99")
     raw.close()
     for kind in (Store, StoreWriter):

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 
 import dowse
-from dowse.delivery import Delivery
-from dowse.losses import Objective
-from dowse.oracle import Oracle
-from dowse.replies import Request
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Request
+from dowse.core.target import Delivery
+from dowse.maths.losses import Objective
 from tests.support import Tanh, labels_of, pictures
 
 NET = Tanh(0)

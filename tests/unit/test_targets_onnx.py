@@ -8,9 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 import dowse
-from dowse.losses import Objective
-from dowse.oracle import Oracle
-from dowse.replies import Request
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Request
+from dowse.maths.losses import Objective
 from dowse.targets import declared_shape, resolve_target
 from dowse.targets.export import export_onnx
 from dowse.targets.form import Form

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from dowse.preflight import Verdict, as_record, preflight
-from dowse.targets.http import HttpTarget
+from dowse.targets.http.target import HttpTarget
 from dowse.targets.options import HttpOptions
 from tests.support import Counter, Tanh, generator, labels_of, pictures
 from tests.v2server import serving

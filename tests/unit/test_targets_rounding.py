@@ -6,7 +6,7 @@ from torch import nn
 
 import dowse
 from dowse import models
-from dowse.data import load_npz
+from dowse.images.sets import load_npz
 
 
 @pytest.mark.slow

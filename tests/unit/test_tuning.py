@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from dowse import tuning
+from dowse.machine import cpu
 
 # Allocates and frees a 40 MB block ten times, touching each page, and prints how often the system had to map one.
 FAULTS = """
 import ctypes, resource, sys
-from dowse import tuning
+from dowse.machine import cpu
 if sys.argv[1] == "tuned":
-    assert tuning.ensure_fast_malloc()
-    assert tuning.ensure_fast_malloc()
+    assert cpu.ensure_fast_malloc()
+    assert cpu.ensure_fast_malloc()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 size = 5 * 2**23  # above the largest block that glibc learns to keep by itself
@@ -39,13 +39,13 @@ def test_memory_stays_mapped_between_allocations() -> None:
 
 def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert not tuning.ensure_fast_malloc()
+    assert not cpu.ensure_fast_malloc()
 
 
 def test_channels_last_keeps_the_values() -> None:
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2)).eval()
     x = torch.rand(2, 3, 3, 3)
     expected = net(x)
-    assert tuning.channels_last(net) is net
+    assert cpu.channels_last(net) is net
     assert net[0].weight.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(net(x), expected)

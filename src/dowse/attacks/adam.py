@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dowse.geometry import Ball
+from dowse.maths.geometry import Ball
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 ON_SURFACE = 1 - 1e-3  # of ε: a projection that gives way to rounding ends a little below ε

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from dowse.attacks.adam import Adam, published_rate
+from dowse.core.flow import Answer, Flow, Query, ask, note
 from dowse.errors import count, positive
-from dowse.flow import Answer, Flow, Query, ask, note
-from dowse.geometry import Ball
-from dowse.sampling import Subspace, sphere
+from dowse.maths.geometry import Ball
+from dowse.maths.sampling import Subspace, sphere
 
 SATURATION = 1 - 1e-6  # artanh of a pixel of 0 or 1 is taken at this instead
 WEIGHT_LIMIT = 1e8  # beyond this the weight does not grow any more

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow, check, gradient_at, prior_at
 from dowse.errors import count
-from dowse.flow import Flow, check, gradient_at, prior_at
-from dowse.geometry import Ball, default_step
+from dowse.maths.geometry import Ball, default_step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow, check
 from dowse.estimators.base import Estimator
-from dowse.flow import Flow, check
-from dowse.geometry import Ball, default_step
+from dowse.maths.geometry import Ball, default_step
 
 
 def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:

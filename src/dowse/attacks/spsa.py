@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.adam import Adam, free_part
+from dowse.core.flow import Flow, check
 from dowse.errors import positive
-from dowse.estimators.antithetic import ask_pairs, pair_count, rademacher
-from dowse.flow import Flow, check
-from dowse.geometry import Ball, default_step
+from dowse.estimators.pairs import ask_pairs, pair_count, rademacher
+from dowse.maths.geometry import Ball, default_step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.adam import Adam, free_part, published_rate
+from dowse.core.flow import Flow, ask, check
 from dowse.errors import count, positive
-from dowse.flow import Flow, ask, check
-from dowse.geometry import Ball
+from dowse.maths.geometry import Ball
 
 
 @dataclass(frozen=True, kw_only=True)

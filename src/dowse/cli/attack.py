@@ -50,11 +50,11 @@ def attack(
     """Attack images with one method. Its own options (--q 20, --lam 0.05, --subspace 50) and the other words of an
     experiment (--loss margin, --quantize true, --outputs probs, --decimals 4; about surrogates --smooth 15,
     --class-offset 1, --surrogate-size 299, --combine cycle) can follow."""
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
-        from dowse.experiment import make_experiment
+        from dowse.experiment.file import make_experiment
         from dowse.targets import with_options
 
         extra = extra_words(context.args)

@@ -37,7 +37,7 @@ def check(
 
     Ends with 1 if something is wrong.
     """
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
@@ -46,7 +46,7 @@ def check(
         import torch
 
         from dowse.errors import choose
-        from dowse.losses import Outputs
+        from dowse.maths.losses import Outputs
         from dowse.preflight import as_record, preflight
         from dowse.targets import declared_shape, parse_shape, resolve_target, with_rate
 
@@ -73,7 +73,7 @@ def _images(
     import torch
 
     from dowse.errors import InputError
-    from dowse.imagesets import open_images
+    from dowse.images.sources import open_images
 
     if path is not None:
         source = open_images(path, labels)
@@ -99,8 +99,8 @@ def _scaled(images: "Tensor", sides: tuple[int, ...]) -> "Tensor":
 
 
 def _photographs(count: int) -> "Tensor | None":
-    from dowse.data import demo_photographs
     from dowse.errors import InputError
+    from dowse.images.sets import demo_photographs
 
     try:
         return demo_photographs(count).images

@@ -19,12 +19,12 @@ def demo(
     threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
 ) -> None:
     """Attack MobileNetV2 on photographs with RGF, P-RGF and P-RGF with the data prior, and compare what they cost."""
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
+        from dowse.cli.demo_run import SURROGATE, TARGET, demo_experiment, draw_demo
         from dowse.cli.running import Manner, execute
-        from dowse.demo import SURROGATE, TARGET, demo_experiment, draw_demo
         from dowse.report import write_html
 
         experiment = demo_experiment(out, images=images, budget=budget, norm=norm, seed=seed)

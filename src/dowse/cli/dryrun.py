@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from dowse.cell import Plan
-    from dowse.experiment import Experiment
+    from dowse.experiment.file import Experiment
+    from dowse.experiment.spec import PlannedRun
 
 SECONDS = 3.0  # of forward passes, to time a target
 
@@ -25,7 +25,7 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
     from rich.table import Table
 
     from dowse.cli.running import wide_console
-    from dowse.progress import duration
+    from dowse.wording import duration
 
     table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")
     for run in found["runs"]:
@@ -45,8 +45,8 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
 def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     """The grid as plain values; what cannot be known here (no images, no target) is None, with a note."""
     from dowse.errors import InputError
-    from dowse.imagesets import open_images
-    from dowse.runner import plans_of
+    from dowse.experiment.grid import plans_of
+    from dowse.images.sources import open_images
 
     notes: list[str] = []
     total: int | None
@@ -63,24 +63,24 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     done = [0] * len(plans) if source is None else images_done(out, plans, wanted)
     runs = []
     for one, images, ended in zip(plans, wanted, done, strict=True):
-        cell = one.cell
+        spec = one.spec
         runs.append(
             {
-                "run": None if source is None else cell.id, "title": one.title, "target": cell.content()["target"],
-                "surrogate": " + ".join(cell.surrogate) or None, "norm": cell.norm, "images": images, "done": ended,
+                "run": None if source is None else spec.id, "title": one.title, "target": spec.content()["target"],
+                "surrogate": " + ".join(spec.surrogate) or None, "norm": spec.norm, "images": images, "done": ended,
                 "budget": one.budget, "queries": None if images is None else (images - ended) * one.budget,
             }
         )  # fmt: skip
     rates = {}
-    for target in dict.fromkeys(one.cell.target for one in plans) if source is not None else ():
+    for target in dict.fromkeys(one.spec.target for one in plans) if source is not None else ():
         try:
             rates[target] = rows_per_second(target, experiment, source)
         except Exception as error:  # a dry run says what it can
             notes.append(f"{target} cannot be timed here: {error}")
     queries = [run["queries"] for run in runs]
-    known = None not in queries and all(one.cell.target in rates for one in plans) and bool(runs)
+    known = None not in queries and all(one.spec.target in rates for one in plans) and bool(runs)
     seconds = (
-        sum(run["queries"] / rates[one.cell.target] for run, one in zip(runs, plans, strict=True)) if known else None
+        sum(run["queries"] / rates[one.spec.target] for run, one in zip(runs, plans, strict=True)) if known else None
     )
     return {
         "runs": runs, "queries": None if None in queries else sum(queries), "rows_per_second": rates,
@@ -88,16 +88,16 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def images_done(out: Path, plans: "Sequence[Plan]", wanted: Sequence[int | None]) -> list[int]:
+def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int | None]) -> list[int]:
     """How many of the images that each plan asks for are done already, according to the store."""
     from dowse.store import Store
-    from dowse.store.database import FILE
+    from dowse.store.schema import FILE
 
     if not (out / FILE).is_file():
         return [0] * len(plans)
     with Store(out) as store:
         return [
-            len(store.counted(one.cell.id, one.budget, images or 0).rows)
+            len(store.counted(one.spec.id, one.budget, images or 0).rows)
             for one, images in zip(plans, wanted, strict=True)
         ]
 
@@ -106,8 +106,8 @@ def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:
     """How many rows a target answers in a second, timed for some seconds on the first image; its rate if it has one."""
     import torch
 
-    from dowse.imagesets import input_size
-    from dowse.oracle import default_batch_size
+    from dowse.core.oracle import default_batch_size
+    from dowse.images.sources import input_size
     from dowse.targets import parse_spec, resolve_target
 
     if (rate := parse_spec(spec).options.get("rate")) is not None:

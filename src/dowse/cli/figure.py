@@ -18,7 +18,7 @@ def figure(
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw again from NAME.json; compute nothing.")] = False,
     store: Annotated[Path | None, typer.Option(help="figure2: the folder of the store.")] = None,
     experiment: Annotated[
-        Path | None, typer.Option(help="figure2: draw the cells of this experiment alone, not the whole store.")
+        Path | None, typer.Option(help="figure2: draw the runs of this experiment alone, not the whole store.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="What is attacked; a torch module.")] = None,
     surrogate: Annotated[str | None, typer.Option(help="What gives the transfer gradient.")] = None,
@@ -44,13 +44,13 @@ def figure(
     threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
 ) -> None:
     """Draw one of the paper's figures: its numbers are computed, kept as NAME.json, and drawn as SVG and PNG."""
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
         import torch
 
-        from dowse.cell import without_password
+        from dowse.experiment.spec import without_password
         from dowse.figures import Setting, find_figure, make_figure
 
         if threads is not None:

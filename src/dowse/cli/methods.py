@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dowse.methods import Method
+    from dowse.attacks.registry import Method
 
 
 def methods(
@@ -18,8 +18,8 @@ def methods(
     """List the attacks with what they need and cost, or explain one with its options."""
     from rich.console import Console
 
+    from dowse.attacks.registry import METHODS, find_method
     from dowse.errors import InputError
-    from dowse.methods import METHODS, find_method
 
     console = Console()
     if name is None:

@@ -26,7 +26,7 @@ def report(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="html, csv, json, latex or markdown.")] = Format.HTML,
     experiment: Annotated[
-        Path | None, typer.Option(help="Tell of the cells of this experiment alone, not of the whole store.")
+        Path | None, typer.Option(help="Tell of the runs of this experiment alone, not of the whole store.")
     ] = None,
     gallery: Annotated[
         int | None,

@@ -31,11 +31,11 @@ def run(
     tensorboard: running.Board = False,
 ) -> None:
     """Run an experiment. The same command goes on where it was stopped or killed; nothing is paid for twice."""
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
-        from dowse.experiment import load_experiment
+        from dowse.experiment.file import load_experiment
 
         experiment = load_experiment(file).changed(images=images, budget=budget, save=save)
         if dry_run:

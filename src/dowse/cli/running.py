@@ -14,10 +14,10 @@ from dowse.cli.failing import INTERRUPTED
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dowse.engines import Engine as AnyEngine
-    from dowse.experiment import Experiment
-    from dowse.progress import Reporter
-    from dowse.runner import Finished
+    from dowse.experiment.file import Experiment
+    from dowse.running.engines import Engine as AnyEngine
+    from dowse.running.progress import Reporter
+    from dowse.running.run_experiment import Finished
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the store; the same folder goes on.")]
 Engine = Annotated[
@@ -72,10 +72,10 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
 
     import torch
 
-    from dowse.cell import without_password
-    from dowse.interrupt import interruptible
-    from dowse.messages import Stopped
-    from dowse.runner import run_experiment
+    from dowse.experiment.spec import without_password
+    from dowse.running.interrupt import interruptible
+    from dowse.running.run_experiment import run_experiment
+    from dowse.store.events import Stopped
 
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
@@ -105,8 +105,8 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
 
 def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -> float | None:
     """The rows a second that each worker may send, so that all together send no more than the rate."""
-    from dowse.engines.processes import usable_cores
     from dowse.errors import InputError
+    from dowse.running.engines.processes import usable_cores
 
     if rate is None:
         return None
@@ -117,7 +117,7 @@ def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -
 
 def engine_of(manner: Manner, report: "Reporter") -> "AnyEngine":
     """Where the attacks take place."""
-    from dowse.engines import make_engine
+    from dowse.running.engines import make_engine
 
     return make_engine(
         manner.engine,
@@ -134,7 +134,7 @@ def reporter(manner: Manner) -> "Reporter":
     """Who is told: bars in a terminal, lines elsewhere, JSON, or nobody; TensorBoard beside it."""
     from rich.console import Console
 
-    from dowse.progress import JsonLines, Lines, Reporter, RichBars, Several
+    from dowse.running.progress import JsonLines, Lines, Reporter, RichBars, Several
 
     console = Console()
     told: Reporter
@@ -146,7 +146,7 @@ def reporter(manner: Manner) -> "Reporter":
         told = RichBars(console) if console.is_terminal else Lines(sys.stdout)
     if not manner.tensorboard:
         return told
-    from dowse.tensorboard import TensorBoard
+    from dowse.running.tensorboard import TensorBoard
 
     return Several([told, TensorBoard(manner.out / "tensorboard")])
 
@@ -170,12 +170,12 @@ def show_table(finished: "Sequence[Finished]") -> None:
         caption_justify="left",
     )  # fmt: skip
     for one in finished:
-        s, cell = one.summary, one.plan.cell
+        s, spec = one.summary, one.plan.spec
         table.add_row(
-            cell.id,
+            spec.id,
             escape(one.plan.title),
-            escape(cell.content()["target"]),
-            cell.norm,
+            escape(spec.content()["target"]),
+            spec.norm,
             str(s.n),
             f"{s.asr:.1%}",
             f"{s.mean_queries:.1f}",

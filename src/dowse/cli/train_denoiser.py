@@ -47,7 +47,7 @@ def train_denoiser(
 ) -> None:
     """Train a guided denoiser (Liao et al. 2018), going on from a checkpoint in --out; its spec is then
     denoiser:OUT/denoiser.safetensors+TARGET."""
-    from dowse.tuning import ensure_fast_malloc
+    from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
     with failing_kindly():
@@ -56,7 +56,7 @@ def train_denoiser(
         from dowse.defences.denoiser import load_denoiser
         from dowse.defences.train_denoiser import Learner, Training
         from dowse.errors import InputError
-        from dowse.imagesets import input_size
+        from dowse.images.sources import input_size
         from dowse.targets import resolve_surrogate
 
         torch.set_num_threads(threads)
@@ -158,7 +158,7 @@ def _read(path: str, size: int | None) -> tuple["Tensor", "Tensor"]:
     import torch
 
     from dowse.errors import InputError
-    from dowse.imagesets import open_images
+    from dowse.images.sources import open_images
 
     source = open_images(path)
     images = [source.read(i, size) for i in range(len(source))]

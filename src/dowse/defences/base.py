@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dowse.delivery import Delivery
+from dowse.core.target import Delivery
 
 Classifier = Callable[..., Tensor]
 

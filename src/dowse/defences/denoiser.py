@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from dowse.defences.base import Classifier, Defence
 from dowse.errors import InputError, positive
+from dowse.machine.cpu import channels_last
 from dowse.models.cifar import CifarResNet
 from dowse.models.mobilenet import MobileNetV2
-from dowse.tuning import channels_last
 
 IMAGENET_MOBILENETV2 = "denoiser_imagenet_mobilenetv2.safetensors"
 CIFAR10_RESNET20 = "denoiser_cifar10_resnet20.safetensors"
@@ -146,7 +146,7 @@ def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
 
 def shipped_files() -> list[Path]:
     """The files of the denoisers that come with Dowse."""
-    folder = Path(str(resources.files("dowse") / "data_files"))
+    folder = Path(str(resources.files("dowse.defences") / "weights"))
     return sorted(folder.glob("denoiser_*.safetensors"))
 
 
@@ -163,5 +163,5 @@ def shipped_denoiser(net: Classifier) -> DenoisingUNet:
             f"no denoiser comes with Dowse for this {type(net).__name__}, only for imagenet_mobilenetv2 and "
             "cifar10_resnet20: train one with `dowse train-denoiser` and give its file, denoiser:PATH"
         )
-    with resources.as_file(resources.files("dowse") / "data_files" / name) as path:
+    with resources.as_file(resources.files("dowse.defences") / "weights" / name) as path:
         return load_denoiser(path)

@@ -3,9 +3,9 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from dowse.core.seeds import uniform_of
 from dowse.defences.base import Classifier, Defence
 from dowse.errors import InputError
-from dowse.seeds import uniform_of
 
 GROWTH = 331 / 299  # the paper's padded side over the side of its images
 GREY = 0.5  # zero to a net whose pixels lie in [−1, 1], as theirs

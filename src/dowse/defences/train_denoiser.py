@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dowse.defences.crafting import craft
 from dowse.defences.denoiser import DenoisingUNet
 from dowse.errors import InputError, count, fraction, positive
-from dowse.tuning import channels_last
+from dowse.machine.cpu import channels_last
 
 LEVELS = 127  # noise is kept as 8-bit integers, in units of eps / LEVELS
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dowse import theory
+from dowse.core.flow import Flow, note, prior_at
 from dowse.errors import fraction
 from dowse.estimators.cosine import CosineEstimation
 from dowse.estimators.probing import State
-from dowse.flow import Flow, note, prior_at
-from dowse.sampling import unit
+from dowse.maths import theory
+from dowse.maths.sampling import unit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow, ask
 from dowse.errors import choose, positive
-from dowse.estimators.antithetic import gaussian
-from dowse.flow import Flow, ask
-from dowse.geometry import Ball, Norm
-from dowse.sampling import Subspace
+from dowse.estimators.pairs import gaussian
+from dowse.maths.geometry import Ball, Norm
+from dowse.maths.sampling import Subspace
 
 
 class Rates(NamedTuple):

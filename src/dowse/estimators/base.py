@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from dowse.flow import Flow
+from dowse.core.flow import Flow
 
 S = TypeVar("S")
 

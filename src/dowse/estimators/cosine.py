@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dowse import theory
+from dowse.core.flow import Flow
 from dowse.errors import InputError, count, fraction, positive
 from dowse.estimators.probing import Probing, State
-from dowse.flow import Flow
-from dowse.sampling import sphere
+from dowse.maths import theory
+from dowse.maths.sampling import sphere
 
 
 class Cosine(NamedTuple):

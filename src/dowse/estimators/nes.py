@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow
 from dowse.errors import positive
-from dowse.estimators.antithetic import ask_pairs, gaussian, pair_count
-from dowse.flow import Flow
+from dowse.estimators.pairs import ask_pairs, gaussian, pair_count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow, ask
 from dowse.errors import count, positive
-from dowse.flow import Flow, ask
-from dowse.sampling import Subspace, sphere
+from dowse.maths.sampling import Subspace, sphere
 
 SIGMA_LIMIT = math.sqrt(0.001)  # per pixel: the paper's ε, so a longer probe says nothing about where the ball leads
 SCOUTS = 2  # probes that look for a σ at which f moves, before a whole set is asked again

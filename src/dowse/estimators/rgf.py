@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from dowse.core.flow import Flow
 from dowse.estimators.probing import Probing, State
-from dowse.flow import Flow
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from dowse import theory
 from dowse.figures import style
 from dowse.figures.bands import Band, pooled
 from dowse.figures.panel import Laboratory, Numbers, Panel
+from dowse.maths import theory
 
 
 def compute(lab: Laboratory) -> Numbers:

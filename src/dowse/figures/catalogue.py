@@ -16,7 +16,7 @@ from dowse.figures.iterations import FIGURE1D, FIGURE1E
 from dowse.figures.norms import FIGURE1B
 from dowse.figures.panel import Laboratory, Numbers, Panel, Tell
 from dowse.figures.setting import Setting
-from dowse.packages import versions
+from dowse.machine.packages import versions
 
 PANELS = {panel.name: panel for panel in (FIGURE1A, FIGURE1B, FIGURE1C, FIGURE1D, FIGURE1E, FIGURE2)}
 WHOLE = "figure1"

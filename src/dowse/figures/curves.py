@@ -12,7 +12,7 @@ from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.report.gather import own_titles
 from dowse.report.names import NORMS, short_target
-from dowse.runner import runs_of
+from dowse.report.runs import runs_of
 from dowse.store import Counted, Row, RunInfo, Store
 
 COLOURS = {

@@ -7,16 +7,16 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from dowse.api import attack
-from dowse.conversation import Task
+from dowse.core.conversation import Task
+from dowse.core.flow import Query
+from dowse.core.observers import Observer
+from dowse.core.reply import Reply
+from dowse.core.result import Result
 from dowse.errors import InputError, nearest
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.figures.scene import Scene
-from dowse.flow import Query
-from dowse.observers import Observer
-from dowse.replies import Reply
 from dowse.report.canvas import to_image
-from dowse.result import Result
 
 METHODS = {"RGF": "rgf", "P-RGF": "prgf"}
 STEPS = (100, 200, 500, 1000, 2000)  # queries between two pictures; the first that needs few enough pictures

@@ -6,17 +6,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dowse import theory
 from dowse.api import attack
+from dowse.core.flow import Flow
+from dowse.core.seeds import stream
 from dowse.errors import InputError
 from dowse.estimators import RGF
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.figures.truth import true_gradients
-from dowse.flow import Flow
-from dowse.geometry import Ball
-from dowse.sampling import sphere
-from dowse.seeds import stream
+from dowse.maths import theory
+from dowse.maths.geometry import Ball
+from dowse.maths.sampling import sphere
 
 AT_ONCE = 50  # probes that are in memory together
 SHUFFLES = 10  # the slopes of an image are dealt into sets of S so many times

@@ -8,15 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from dowse.data import demo_photographs, imagenet_names
+from dowse.core.inputs import check_target
 from dowse.errors import InputError
 from dowse.figures.setting import Setting
-from dowse.imagesets import UNREADABLE, input_size, open_images
-from dowse.inputs import check_target
-from dowse.priors import Surrogate
-from dowse.shared import shared_folder
+from dowse.images.sets import demo_photographs, imagenet_names
+from dowse.images.sources import UNREADABLE, input_size, open_images
+from dowse.machine.shared_folder import shared_folder
+from dowse.surrogates.prior import Surrogate, own_size
 from dowse.targets import resolve_surrogate, resolve_target
-from dowse.worker import own_size
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
 

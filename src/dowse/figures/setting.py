@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from dowse.cell import without_password
 from dowse.errors import InputError, choose, count
-from dowse.geometry import Norm
+from dowse.experiment.spec import without_password
+from dowse.maths.geometry import Norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Setting:
         slopes: Figure 1b: how many slopes are measured at each image, from which sets of S are drawn.
         image: Figure 1a: the image to show, by name; None chooses one.
         store: Figure 2: the folder of the store.
-        experiment: Figure 2: the file of an experiment whose cells alone are drawn; None draws the whole store.
+        experiment: Figure 2: the file of an experiment whose runs alone are drawn; None draws the whole store.
     """
 
     target: str = "dowse:imagenet_mobilenetv2"

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from dowse.api import attack
+from dowse.core.flow import Flow, gradient_at
 from dowse.errors import InputError
-from dowse.flow import Flow, gradient_at
-from dowse.geometry import Ball
+from dowse.maths.geometry import Ball
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from dowse.api import attack, estimate
 from dowse.attacks import PGD
+from dowse.core.flow import Flow, Note, PriorAt, Query
 from dowse.errors import InputError
 from dowse.estimators import PRGF
 from dowse.estimators.probing import State
 from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
 from dowse.figures.truth import cosines, true_gradients
-from dowse.flow import Flow, Note, PriorAt, Query
-from dowse.geometry import Ball
+from dowse.maths.geometry import Ball
 
 
 @dataclass(frozen=True)

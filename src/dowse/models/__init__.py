@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from dowse import tuning
+from dowse.machine import cpu
 from dowse.models.registry import ModelSpec, names, spec
 from dowse.models.weights import PackageFile, WeightsError, find, read
 
@@ -32,7 +32,7 @@ def load(name: str, weights: str | os.PathLike[str] | None = None, *, channels_l
     net = wanted.build()
     _fill(net, state, name, path)
     net.eval().requires_grad_(False)
-    return tuning.channels_last(net) if channels_last else net
+    return cpu.channels_last(net) if channels_last else net
 
 
 def _fill(net: nn.Module, state: Mapping[str, Tensor], name: str, path: Path) -> None:

@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.packages import install_command, installed_files
-from dowse.shared import shared_folder
+from dowse.machine.packages import install_command, installed_files
+from dowse.machine.shared_folder import shared_folder
 
 
 class WeightsError(InputError):

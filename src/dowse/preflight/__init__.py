@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from dowse.losses import Objective, Outputs
+from dowse.maths.losses import Objective, Outputs
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
 from dowse.preflight.findings import Finding, Preflight, Verdict, as_record

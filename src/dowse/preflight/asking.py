@@ -6,10 +6,10 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from dowse.losses import Objective
-from dowse.oracle import Oracle
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Request
+from dowse.maths.losses import Objective
 from dowse.preflight.findings import Finding, Verdict
-from dowse.replies import Request
 
 PROBE = 1e-4  # the paper's σ, per pixel
 LAST_BITS = 1e-4  # scores that differ by less, relative to the largest, differ by the arithmetic only

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dowse.losses import Outputs
+from dowse.maths.losses import Outputs
 from dowse.preflight.findings import Finding, Verdict
 
 MOST_DECIMALS = 6

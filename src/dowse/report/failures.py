@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from dowse.core.result import End
 from dowse.report.lead import method_name
 from dowse.report.markup import Markup, joined, tag
 from dowse.report.model import Entry, Group, Report, Table
 from dowse.report.names import NORMS
-from dowse.result import End
 
 LISTED = 40  # images named one by one
 SKIPPED = "The image could not be read and was left out."

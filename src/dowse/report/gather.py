@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dowse.core.result import End, summarize
 from dowse.errors import InputError, count
-from dowse.geometry import Norm, make_ball
+from dowse.maths.geometry import Norm, make_ball
 from dowse.report.curves import success_curve
 from dowse.report.intervals import bootstrap_mean, median_interval, wilson
 from dowse.report.model import Entry, Group, Numbers, Report, Table
 from dowse.report.names import class_names, short_target
-from dowse.result import End, summarize
-from dowse.runner import runs_of
+from dowse.report.runs import runs_of
 from dowse.store import Row, RunInfo, Store
 
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells groups apart, not methods
@@ -35,7 +35,7 @@ def gather(
 
     Args:
         store: The store, open.
-        experiment: The file of an experiment whose cells alone are told of, in its order; None tells of all.
+        experiment: The file of an experiment whose runs alone are told of, in its order; None tells of all.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes one of the targets.
         classes: What the classes are called; None looks for names in the image set and the models.

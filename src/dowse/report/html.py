@@ -62,7 +62,7 @@ def write_html(
     Args:
         store_folder: The folder of the store.
         path: The file; None is report.html in that folder.
-        experiment: The file of an experiment whose cells alone are shown; None shows the whole store.
+        experiment: The file of an experiment whose runs alone are shown; None shows the whole store.
         gallery: Adversarial images shown of each run; None is 24, fewer where that makes more than 200 in all.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the page is called; None makes a title of the targets.

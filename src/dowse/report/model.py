@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from dowse.core.result import Summary
 from dowse.report.curves import Point
 from dowse.report.intervals import Interval
 from dowse.report.paired import Paired, compare_rows
-from dowse.result import Summary
 from dowse.store import Counted, RunInfo, SessionInfo
 
 

@@ -9,7 +9,7 @@ from dowse.report.model import Table
 from dowse.report.names import NORMS
 
 NONE = "–"
-FORMULA = "√(0.001·D)"  # the paper's radius for ℓ₂, as dowse.geometry has it
+FORMULA = "√(0.001·D)"  # the paper's radius for ℓ₂, as dowse.maths.geometry has it
 
 
 def percent(share: float) -> str:

@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
+from dowse.core.result import End
 from dowse.report.gallery import Gallery
 from dowse.report.intervals import Interval
 from dowse.report.model import Entry, Group, Report, Table
 from dowse.report.names import class_name
 from dowse.report.numbers import captions, short_captions
-from dowse.result import End
 
 ENDS = list(End)
 INFINITE = -1  # a number of queries that is infinite; JSON has no word for it

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from dowse.cell import Cell
+from dowse.experiment.spec import RunSpec
 from dowse.report import numbers
 from dowse.report.lead import method_name
 from dowse.report.markup import Markup, joined, scrolling, tag
@@ -18,7 +18,9 @@ from dowse.store import RunInfo, SessionInfo
 SPEEDS = 60  # processes listed
 ELSEWHERE = ("target", "surrogate", "image_set", "method", "options", "weights", "norm", "eps", "seed", "loss",
              "targeted")  # fields that the table of options says otherwise, or another part of the page  # fmt: skip
-DEFAULTS = {one.name: one.default for one in fields(Cell) if one.name not in ELSEWHERE and one.default is not MISSING}
+DEFAULTS = {
+    one.name: one.default for one in fields(RunSpec) if one.name not in ELSEWHERE and one.default is not MISSING
+}
 
 
 def options_table(table: Table, caption: str) -> Markup:

@@ -34,7 +34,7 @@ def write_text(
         store_folder: The folder of the store.
         form: "csv" (a line a run), "json" (runs, curves, comparisons, processes), "latex" (booktabs) or "markdown".
         path: The file; None writes none.
-        experiment: The file of an experiment whose cells alone are told of; None tells of the whole store.
+        experiment: The file of an experiment whose runs alone are told of; None tells of the whole store.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes a title of the targets.
         classes: What the classes are called, in the order of the labels.

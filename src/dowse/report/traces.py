@@ -6,7 +6,7 @@ from itertools import pairwise, zip_longest
 from typing import Any
 
 from dowse.store import Row, Store
-from dowse.trace import Trace
+from dowse.store.traces import Trace
 
 BYTES = 6_000_000  # of all traces of a page
 POINTS, FEWEST = 60, 16  # of a column: at most, and where not all images would have room

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from dowse.result import End
+from dowse.core.result import End
 from dowse.store.row import Row
 
 

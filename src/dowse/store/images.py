@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.quantize import on_grid, pixels
+from dowse.maths.grid import on_grid, pixels
 
 ORIGINALS, ADVERSARIAL, PICTURES = "originals", "adversarial", "pictures"
 

@@ -11,11 +11,10 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from dowse import trace
-from dowse.store import images, owners
+from dowse.store import images, owners, traces
 from dowse.store.counted import Counted, count_rows
-from dowse.store.database import NUMBER_BITS, connect, explained
 from dowse.store.row import Row
+from dowse.store.schema import NUMBER_BITS, connect, explained
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class RunInfo:
     Attributes:
         id: The hash of its content.
         title: What its method is called in tables.
-        content: Its cell: target, surrogate, image_set, method, options, norm, eps, …
+        content: Its spec: target, surrogate, image_set, method, options, norm, eps, …
         source: The path of its image set.
         budget: The budget it was last asked to run with.
         count: How many images it was last asked to run, of those that can be read.
@@ -165,10 +164,10 @@ class Store:
         (found,) = self._select(query, run)
         return {name: float(found[name] or 0) for name in ("replayed", "inexact", "largest", "restarts")}
 
-    def trace(self, task: int) -> trace.Trace:
+    def trace(self, task: int) -> traces.Trace:
         """The trace of an image, by columns; empty if there is none."""
         found = self._select("SELECT block FROM traces WHERE task = ?", task)
-        return trace.unpack(found[0]["block"]) if found else {}
+        return traces.unpack(found[0]["block"]) if found else {}
 
     def original(self, row: Row) -> Tensor:
         """The original of a row, (C, H, W) in [0, 1]."""

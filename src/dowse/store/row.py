@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dowse.result import End
+from dowse.core.result import End
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from dowse.packages import versions
+from dowse.machine.packages import versions
 from dowse.store import owners
-from dowse.store.database import StoreError, connect, transaction
 from dowse.store.reader import Store
+from dowse.store.schema import StoreError, connect, transaction
 
 
 class StoreSession(Store):

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from dowse.cell import Plan
+from dowse.core.result import End
 from dowse.errors import InputError
-from dowse.imagesets import Entry
-from dowse.messages import Answered, Ended, Event, Replayed, Restarted, Round
-from dowse.result import End
+from dowse.experiment.spec import PlannedRun
+from dowse.images.sources import Entry
 from dowse.store import images
 from dowse.store.counted import places
-from dowse.store.database import NUMBER_BITS, StoreError, explained, transaction
+from dowse.store.events import Answered, Ended, Event, Replayed, Restarted, Round
+from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
 GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # an image that ended so can go on: its answers stay in the log
@@ -57,34 +57,34 @@ class StoreWriter(StoreSession):
         self._done_below: dict[tuple[str, int], int] = {}  # by run and budget: no image before is left
         self._given_up: set[int] = set()  # tasks whose images this process could not read
 
-    def begin(self, plan: Plan, source: str, entries: Sequence[Entry]) -> tuple[int, int]:
+    def begin(self, plan: PlannedRun, source: str, entries: Sequence[Entry]) -> tuple[int, int]:
         """A run is to be run so far as its plan says; entries are all images of its set.
 
         Returns:
             How many places of the set that takes, and how many images in them can be read as far as is known.
         """
         _check_names([source, *(entry.name for entry in entries)])
-        content, wanted = json.dumps(plan.cell.content()), len(entries) if plan.count is None else plan.count
+        content, wanted = json.dumps(plan.spec.content()), len(entries) if plan.count is None else plan.count
         with transaction(self._database, self.folder):
-            skipped = self._skipped_places(plan.cell.id)
+            skipped = self._skipped_places(plan.spec.id)
             limit = min(len(entries), places(wanted, skipped))
             self._database.execute(
                 """INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
                 title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source""",
-                (plan.cell.id, plan.title, content, source, plan.budget, limit, time.time()),
+                (plan.spec.id, plan.title, content, source, plan.budget, limit, time.time()),
             )
             self._database.executemany(
                 "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
-                [(plan.cell.id, position, entry.name) for position, entry in enumerate(entries[:limit])],
+                [(plan.spec.id, position, entry.name) for position, entry in enumerate(entries[:limit])],
             )
             self._database.execute(  # an image that ended for good would have ended so with a larger budget too
                 f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_places(GOES_ON)})
                 AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",
-                (plan.budget, plan.budget, *GOES_ON, plan.cell.id, limit),
+                (plan.budget, plan.budget, *GOES_ON, plan.spec.id, limit),
             )
         return limit, limit - sum(position < limit for position in skipped)
 
-    def claim(self, plan: Plan, limit: int) -> Claim | None:
+    def claim(self, plan: PlannedRun, limit: int) -> Claim | None:
         """Take the next image in the first `limit` places that is not done and that no living process has.
 
         An image that could not be read is tried again, once by each process: what hindered it may be over.
@@ -94,7 +94,7 @@ class StoreWriter(StoreSession):
             WHERE run = ? AND position >= ? AND position < ? AND (
                 task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
             ) ORDER BY position"""
-        run, start = plan.cell.id, self._done_below.get((plan.cell.id, plan.budget), 0)
+        run, start = plan.spec.id, self._done_below.get((plan.spec.id, plan.budget), 0)
         with transaction(self._database, self.folder):
             living = set(self._living_owners())
             left = self._database.execute(query, (run, start, limit, plan.budget, self.session))
@@ -137,7 +137,7 @@ class StoreWriter(StoreSession):
         with transaction(self._database, self.folder):
             self._void(task, sent)
 
-    def write(self, plan: Plan, events: Sequence[Event]) -> None:
+    def write(self, plan: PlannedRun, events: Sequence[Event]) -> None:
         """Commit what happened, all of it or nothing; images are on disk before the row that names them."""
         with transaction(self._database, self.folder):
             self._check_mine({event.task for event in events if not isinstance(event, Round)})
@@ -170,7 +170,7 @@ class StoreWriter(StoreSession):
         self._database.execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
         self._database.execute("UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?", (sent, task))
 
-    def _end(self, plan: Plan, event: Ended, file: str | None) -> None:
+    def _end(self, plan: PlannedRun, event: Ended, file: str | None) -> None:
         saved, execute = event.saved, self._database.execute
         (checksum,) = execute("SELECT image FROM tasks WHERE id = ?", (event.task,)).fetchone()
         row = {
@@ -179,7 +179,7 @@ class StoreWriter(StoreSession):
             "target_label": event.target_label, "predicted": event.predicted,
             "confidence": event.confidence, "confidence_before": event.confidence_before, "l2": event.l2,
             "linf": event.linf,
-            "loss": event.loss, "seconds": event.seconds, "seed": plan.cell.seed, "checksum": checksum,
+            "loss": event.loss, "seconds": event.seconds, "seed": plan.spec.seed, "checksum": checksum,
             "cause": event.cause, "file": file,
             "verified": event.verified,
         }  # fmt: skip
@@ -195,12 +195,12 @@ class StoreWriter(StoreSession):
         if event.end not in GOES_ON and not self.keep_answers:
             execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(event.task))
 
-    def _save(self, plan: Plan, event: Ended) -> str | None:
+    def _save(self, plan: PlannedRun, event: Ended) -> str | None:
         """Put the adversarial image on disk; where it is."""
         if event.saved is not None:
-            return images.save_picture(self.folder, plan.cell.id, event.task, event.saved.levels)
+            return images.save_picture(self.folder, plan.spec.id, event.task, event.saved.levels)
         if event.adversarial is not None:
-            return images.save_adversarial(self.folder, plan.cell.id, event.task, event.adversarial)
+            return images.save_adversarial(self.folder, plan.spec.id, event.task, event.adversarial)
         return None
 
     def _check_mine(self, tasks: set[int]) -> None:

@@ -148,7 +148,7 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
         chosen = OnnxOptions.of(options)
         file = exported_file(spec.name, chosen.size) if is_torch_spec(spec.name) else spec.name
         return OnnxTarget(file, chosen)
-    from dowse.targets.http import HttpTarget
+    from dowse.targets.http.target import HttpTarget
 
     return HttpTarget(spec.name, HttpOptions.of(options))
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from torch import nn
 
-from dowse import models, tuning
+from dowse import models
 from dowse.errors import InputError, nearest
+from dowse.machine import cpu
 from dowse.models.layers import Normalize
 from dowse.models.weights import read
 
@@ -90,7 +91,7 @@ def _finished(net: nn.Module, weights: str | None, name: str) -> nn.Module:
             net.load_state_dict(read(Path(weights)))
         except RuntimeError as error:
             raise InputError(f"{weights} does not fit {name!r}: {error}") from error
-    return tuning.channels_last(net.eval().requires_grad_(False))
+    return cpu.channels_last(net.eval().requires_grad_(False))
 
 
 def _import_local(name: str) -> ModuleType:

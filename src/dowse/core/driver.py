@@ -1,0 +1,249 @@
+"""The scheduler: holds many conversations at once, charges before it asks, and ends who succeeded or cannot pay."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from dowse.core.conversation import Accept, Conversation, Task
+from dowse.core.flow import Note, PriorAt, Query
+from dowse.core.ledger import Ledger
+from dowse.core.observers import Diverged, Journal, Observer, Progress
+from dowse.core.oracle import Oracle
+from dowse.core.prior import Prior, gradient_of
+from dowse.core.reply import Reply, Request
+from dowse.core.result import End, Outcome
+from dowse.core.seeds import row_seeds
+from dowse.errors import InputError
+
+
+def drive(
+    tasks: Iterable[Task],
+    oracle: Oracle,
+    prior: Prior | None = None,
+    *,
+    concurrency: int = 8,
+    observers: Sequence[Observer] = (),
+    journal: Journal | None = None,
+    repeats: int = 1,
+    verify: int = 0,
+) -> Iterator[Outcome]:
+    """Attack images, `concurrency` at a time, and yield each outcome as it comes.
+
+    Every round gathers the questions of all conversations, charges the ledger, asks the target once and sends the
+    answers back. As an image ends the next one enters, so batches stay full and memory does not grow with the number
+    of images. What a journal recalls is charged and judged like any other answer, and the target never sees it.
+
+    For a target that draws noise: with `repeats` every row is asked that often, each time paid for, and the mean is the
+    answer; with `verify` an adversarial image is asked about that often again, which is no part of its queries.
+    """
+    if concurrency < 1:
+        raise InputError(f"concurrency must be at least 1, got {concurrency}")
+    return _Driver(oracle, prior, concurrency, observers, journal, repeats, verify).run(iter(tasks))
+
+
+class _Driver:
+    def __init__(
+        self,
+        oracle: Oracle,
+        prior: Prior | None,
+        concurrency: int,
+        observers: Sequence[Observer],
+        journal: Journal | None,
+        repeats: int,
+        verify: int,
+    ) -> None:
+        self.oracle, self.prior, self.concurrency, self.observers = oracle, prior, concurrency, observers
+        self.journal, self.repeats, self.verify = journal, repeats, verify
+        self.ledger = Ledger()
+        self.active: list[Conversation] = []
+        self.done = self.fooled = self.queries = 0
+
+    def run(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
+        while True:
+            yield from self._admit(tasks)
+            if not self.active:
+                return
+            yield from self._ask_target()
+            yield from self._ask_prior()
+            for observer in self.observers:
+                observer.progressed(Progress(self.done, self.fooled, len(self.active), self.queries))
+
+    def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
+        while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
+            self.ledger.open(task.index, task.budget)
+            conversation = Conversation(task)
+            self.active.append(conversation)
+            yield from self._advance(conversation, None)
+
+    def _ask_target(self) -> Iterator[Outcome]:
+        """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
+        payers: list[Conversation] = []
+        for conversation in list(self.active):
+            if self._can_pay(conversation):
+                payers.append(conversation)
+            else:
+                yield self._end(conversation, End.BUDGET)
+        for conversation, reply in self._recalled(payers) or self._asked(payers):
+            task, query = conversation.task, conversation.query
+            for observer in self.observers:
+                observer.answered(task, query, reply)
+            outcome = self._judge(conversation, query, reply)
+            if outcome is not None:
+                yield outcome
+            else:
+                yield from self._advance(conversation, reply.answer)
+
+    def _asked(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
+        """Ask the target everyone's question; the answers are in the journal before anybody hears one."""
+        payers = [conversation for conversation in payers if self._can_pay(conversation)]
+        for conversation in payers:
+            self.ledger.charge(conversation.task.index, self._cost(conversation))
+        replies = self.oracle.ask([self._request(conversation) for conversation in payers])
+        for conversation, reply in zip(payers, replies, strict=True):
+            self._settle(conversation, reply)
+            if self.journal is not None:
+                self.journal.record(conversation.task, conversation.query, reply)
+        if self.journal is not None and payers:
+            self.journal.commit()
+        return list(zip(payers, replies, strict=True))
+
+    def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
+        """The answers among the payers' that were paid for before; an image whose log does not fit starts anew."""
+        if self.journal is None:
+            return []
+        replies: list[tuple[Conversation, Reply]] = []
+        for conversation in payers:
+            task = conversation.task
+            try:
+                while self._can_pay(conversation):
+                    reply = self.journal.recall(task, conversation.query)
+                    if reply is None:
+                        break
+                    self.ledger.charge(task.index, self._cost(conversation))
+                    self._settle(conversation, reply)
+                    if reply.answer is not None:
+                        replies.append((conversation, reply))
+                        break
+            except Diverged as diverged:
+                self.ledger.open(task.index, task.budget, sent=diverged.sent)
+                conversation.restart()
+        return replies
+
+    def _cost(self, conversation: Conversation) -> int:
+        return self.repeats * len(conversation.query.points)
+
+    def _can_pay(self, conversation: Conversation) -> bool:
+        return self._cost(conversation) <= self.ledger.remaining(conversation.task.index)
+
+    def _settle(self, conversation: Conversation, reply: Reply) -> None:
+        charged = self._cost(conversation)
+        self.queries += reply.answered
+        self.ledger.settle(conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent)
+
+    def _request(self, conversation: Conversation) -> Request:
+        task, query = conversation.task, conversation.query
+        seeds = None
+        if self.oracle.takes_row_seeds:
+            first = self.ledger.account(task.index).queries
+            seeds = row_seeds(task.seed, task.id, first, self._cost(conversation))
+        return Request(query.points, conversation.goal, seeds, query.gradient, self.repeats)
+
+    def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
+        """Look for an end in an answer; None if the conversation goes on."""
+        task, answer = conversation.task, reply.answer
+        if answer is None:
+            return self._end(conversation, End.TARGET_FAILED, cause=reply.cause)
+        if not reply.finite:
+            return self._end(conversation, End.NONFINITE)
+        if conversation.opening:
+            conversation.opening = False
+            conversation.loss = float(answer.loss[0])
+            conversation.label = reply.predicted if task.label is None else task.label
+            already_wrong = reply.predicted != conversation.label or reply.predicted == task.wanted
+            if already_wrong and task.accept is not Accept.NEVER:
+                return self._end(conversation, End.ALREADY_WRONG)
+            return None
+        if task.accept is Accept.NEVER:
+            return None
+        if query.candidate:
+            conversation.remember(query, answer, len(query.points) - 1)
+        if query.candidate or task.accept is Accept.ANY:
+            for row in answer.adversarial.nonzero().flatten().tolist():
+                if conversation.remember(query, answer, row):
+                    return self._end(conversation, End.ADVERSARIAL)
+        return None
+
+    def _ask_prior(self) -> Iterator[Outcome]:
+        """Answer everyone who waits on the surrogate, all at once, until nobody does."""
+        while waiting := [c for c in self.active if isinstance(c.question, PriorAt)]:
+            if self.prior is None:
+                raise InputError(f"method {waiting[0].task.method!r} asks for a surrogate's gradient: give surrogate=")
+            points = torch.stack([c.question.x for c in waiting if isinstance(c.question, PriorAt)])
+            labels, turns = torch.tensor([c.goal for c in waiting]), torch.tensor([c.turns for c in waiting])
+            gradients = gradient_of(self.prior, points, labels, turns)
+            for conversation, gradient in zip(waiting, gradients, strict=True):
+                conversation.turns += 1
+                if not gradient.isfinite().all():
+                    warnings.warn("the surrogate's gradient is not finite: it counts as zero", stacklevel=2)
+                    gradient = torch.zeros_like(gradient)
+                yield from self._advance(conversation, gradient)
+
+    def _advance(self, conversation: Conversation, value: Any) -> Iterator[Outcome]:
+        """Send an answer, hand on notes, and stop at the next question that needs somebody else."""
+        finished, returned = conversation.send(value)
+        while not finished and isinstance(conversation.question, Note):
+            for observer in self.observers:
+                observer.noted(conversation.task, dict(conversation.question.values))
+            finished, returned = conversation.send(None)
+        if finished:
+            yield self._end(conversation, End.EXHAUSTED, value=returned)
+            return
+        question = conversation.question
+        if not isinstance(question, PriorAt) and not (isinstance(question, Query) and len(question.points)):
+            raise TypeError(
+                f"method {conversation.task.method!r} must yield a Query of at least one row, a PriorAt or a Note, "
+                f"got {question!r}; see docs/extending.md"
+            )
+
+    def _verified(self, conversation: Conversation) -> int:
+        """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
+        task, goal = conversation.task, conversation.goal
+        points = conversation.iterate.detach().expand(self.verify, *task.x.shape)
+        seeds = row_seeds(task.seed, task.id, 0, self.verify, "verify") if self.oracle.takes_row_seeds else None
+        reply = self.oracle.ask([Request(points, goal, seeds)])[0]
+        self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
+        if reply.answer is None:
+            warnings.warn(f"image {task.id} could not be verified: {reply.cause!r}", stacklevel=2)
+            return 0
+        return int((reply.answer.adversarial & reply.answer.scores.isfinite().all(1)).sum())
+
+    def _end(
+        self, conversation: Conversation, end: End, *, cause: Exception | None = None, value: Any = None
+    ) -> Outcome:
+        conversation.flow.close()
+        self.active.remove(conversation)
+        verified = self._verified(conversation) if end is End.ADVERSARIAL and self.verify else 0
+        task, account = conversation.task, self.ledger.close(conversation.task.index)
+        adversarial = conversation.iterate.detach()
+        outcome = Outcome(
+            index=task.index,
+            id=task.id,
+            end=end,
+            queries=account.queries,
+            sent=account.sent,
+            budget=task.budget,
+            label=conversation.label,
+            adversarial=adversarial,
+            distance=float(task.ball.distance(adversarial.unsqueeze(0), task.x)[0]),
+            loss=conversation.loss,
+            cause=cause,
+            value=value,
+            verified=verified,
+        )
+        self.done += 1
+        self.fooled += outcome.success
+        for observer in self.observers:
+            observer.ended(outcome)
+        return outcome

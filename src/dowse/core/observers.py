@@ -1,0 +1,64 @@
+"""Whoever listens to a run: observers see everything, a journal remembers what was paid for."""
+
+from typing import NamedTuple, Protocol
+
+from dowse.core.conversation import Task
+from dowse.core.flow import Query
+from dowse.core.reply import Reply
+from dowse.core.result import Outcome
+
+
+class Progress(NamedTuple):
+    """A run so far: images ended, fooled and under way, and queries answered."""
+
+    done: int
+    fooled: int
+    active: int
+    queries: int
+
+
+class Observer:
+    """Sees everything and changes nothing; override what you need."""
+
+    def noted(self, task: Task, values: dict[str, float]) -> None:
+        """An attack left a note."""
+
+    def answered(self, task: Task, query: Query, reply: Reply) -> None:
+        """A question of an attack was answered or failed."""
+
+    def ended(self, outcome: Outcome) -> None:
+        """An image ended."""
+
+    def progressed(self, progress: Progress) -> None:
+        """A round of questions was answered."""
+
+
+class Diverged(Exception):  # noqa: N818 a turn of events, not an error
+    """The answers logged for an image are about other points than its attack asks about now: it must start anew.
+
+    Attributes:
+        sent: Rows that were handed to the target for the answers now void.
+    """
+
+    def __init__(self, sent: int) -> None:
+        super().__init__(f"the logged answers, for which {sent} rows were sent, do not fit")
+        self.sent = sent
+
+
+class Journal(Protocol):
+    """Remembers the answers that were paid for, so that an attack can be gone through again without paying."""
+
+    def recall(self, task: Task, query: Query) -> Reply | None:
+        """What is known of the image's next question, None if it was never asked; raises Diverged if it was another.
+
+        A reply without an answer says that the question failed once: it is counted, and asked again.
+        """
+        ...
+
+    def record(self, task: Task, query: Query, reply: Reply) -> None:
+        """The target answered the question, or failed to."""
+        ...
+
+    def commit(self) -> None:
+        """Make what was recorded last: no answer reaches an attack, and no question the target, before this returns."""
+        ...

@@ -1,0 +1,198 @@
+"""The only holder of the target: packs questions into batches and asks."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dowse.core.reply import Received, Reply, Request, join, make_replies
+from dowse.core.target import Delivery
+from dowse.errors import InputError
+from dowse.maths.losses import Objective
+
+Target = Callable[..., Tensor]
+
+
+class _Span(NamedTuple):
+    """Rows start to stop of request number `request`."""
+
+    request: int
+    start: int
+    stop: int
+
+
+class Oracle:
+    """Answers questions about images with the target's scores.
+
+    A target whose attribute `takes_row_seeds` is true is called as `target(points, seeds=(n,) int64)` and must draw
+    its noise per row from them, so that an image's result does not depend on its neighbours. A target with a method
+    `deliver` (see `dowse.core.target`) accounts for its rows itself, one by one, as one that retries must; of any
+    other, a call counts every row as sent once, and answered unless it raises.
+
+    Args:
+        target: From points (n, *s) in [0, 1] to scores (n, K).
+        objective: What f and "adversarial" mean.
+        batch_size: The most rows of one forward pass; None takes the target's `rows_per_call`, or chooses by the
+            image's size.
+        mask: What of the scores the attack sees, (n, K) -> (n, K); None shows them as they are.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        objective: Objective,
+        batch_size: int | None = None,
+        mask: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        if isinstance(target, nn.Module) and target.training:
+            warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)
+        self.target = target
+        self.objective = objective
+        self.batch_size = batch_size or getattr(target, "rows_per_call", None)
+        self.mask = mask
+        self.classes: int | None = None
+        self._labels_to_check: set[int] = set()
+        self.takes_row_seeds = bool(getattr(target, "takes_row_seeds", False))
+        self.busy = 0.0  # seconds the target has worked on questions
+
+    def learn_classes(self, like: Tensor) -> None:
+        """Learn K by a forward pass of zero rows, where the target takes one; like is one image, (*s)."""
+        if self.classes is not None:
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scores = self._forward(like.new_empty((0, *like.shape)), torch.empty(0, dtype=torch.int64))
+        except InputError:  # the target itself says that it cannot take such images
+            raise
+        except Exception:
+            return
+        if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] > 0:
+            self.classes = scores.shape[1]
+
+    def check_label(self, label: int) -> None:
+        """Raise InputError if a label cannot be one of the target's classes: now, or as soon as they are known."""
+        if self.classes is None:
+            self._labels_to_check.add(label)
+        if label < 0 or (self.classes is not None and label >= self.classes):
+            known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
+            raise InputError(f"label {label} is out of range: {known}, labels count from 0")
+
+    def ask(self, requests: Sequence[Request]) -> list[Reply]:
+        """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
+        asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
+        progress = [Received() for _ in requests]
+        for gradient in (False, True):
+            chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
+            for batch in self._batches(requests, progress, chosen):
+                begun = perf_counter()
+                self._send(requests, progress, batch, gradient)
+                self.busy += perf_counter() - begun
+        if self.classes is not None and self._labels_to_check:
+            self.check_label(max(self._labels_to_check))
+            self._labels_to_check.clear()
+        return make_replies(asked, progress, self.objective, self.mask, self.check_label)
+
+    def _batches(
+        self, requests: Sequence[Request], progress: Sequence[Received], chosen: Sequence[int]
+    ) -> Iterator[list[_Span]]:
+        """Full batches of rows in order; the rows of a request that has failed are left out."""
+        batch: list[_Span] = []
+        room = 0
+        for i in chosen:
+            n, start = len(requests[i].points), 0
+            while start < n and progress[i].cause is None:
+                if not batch:
+                    room = self.batch_size or default_batch_size(requests[i].points)
+                stop = min(n, start + room)
+                batch.append(_Span(i, start, stop))
+                room -= stop - start
+                start = stop
+                if room == 0:
+                    yield batch
+                    batch = []
+        if batch:
+            yield batch
+
+    def _send(
+        self,
+        requests: Sequence[Request],
+        progress: Sequence[Received],
+        batch: Sequence[_Span],
+        gradient: bool,
+    ) -> None:
+        points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch])  # a copy, the target's own
+        seeds = [s[start:stop] for i, start, stop in batch if (s := requests[i].seeds) is not None]
+        gradients: Tensor | None = None
+        try:
+            if gradient:
+                scores, gradients = self._forward_backward(requests, points, batch, join(seeds) if seeds else None)
+                delivery = Delivery.whole(self._checked(scores, len(points)))
+            else:
+                delivery = self._deliver(points, join(seeds) if seeds else None)
+        except Exception as cause:
+            delivery = Delivery.failed(len(points), cause)
+        row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
+        for i, start, stop in batch:
+            rows = slice(row, row + stop - start)
+            progress[i].sent += sum(sent[rows])
+            progress[i].answered += sum(answered[rows])
+            if not all(answered[rows]):
+                progress[i].cause = delivery.cause or RuntimeError(
+                    "the target left rows unanswered and did not say why"
+                )
+            elif delivery.scores is not None:
+                progress[i].scores.append(delivery.scores[rows])
+                if gradients is not None:
+                    progress[i].gradients.append(gradients[rows])
+            row = rows.stop
+
+    def _deliver(self, points: Tensor, seeds: Tensor | None) -> Delivery:
+        """Hand over one batch, its answers checked; raises only where no row has its own account."""
+        deliver = getattr(self.target, "deliver", None)
+        if deliver is None:
+            return Delivery.whole(self._checked(self._forward(points, seeds), len(points)))
+        delivery: Delivery = deliver(points, seeds=seeds) if self.takes_row_seeds else deliver(points)
+        if delivery.scores is None:
+            return delivery
+        try:
+            return replace(delivery, scores=self._checked(delivery.scores, len(points)))
+        except TypeError as cause:
+            return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
+
+    def _forward(self, points: Tensor, seeds: Tensor | None) -> Tensor:
+        with torch.no_grad():
+            return self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
+
+    def _forward_backward(
+        self, requests: Sequence[Request], points: Tensor, batch: Sequence[_Span], seeds: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        labels = torch.tensor([requests[i].label for i, a, b in batch for _ in range(b - a)], device=points.device)
+        with torch.enable_grad():
+            points = points.detach().clone().requires_grad_()
+            scores = self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
+            (gradients,) = torch.autograd.grad(self.objective.value(scores.double(), labels).sum(), points)
+        return scores, gradients
+
+    def _checked(self, scores: object, n: int) -> Tensor:
+        """Scores as (n, K) float64 on the CPU, or a TypeError that says what came instead."""
+        if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != n:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}")
+        if self.classes is None:
+            self.classes = scores.shape[1]
+        if scores.shape[1] != self.classes:
+            raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
+        return scores.detach().to("cpu", torch.float64)
+
+
+def default_batch_size(points: Tensor) -> int:
+    """Rows that keep a CPU's caches warm (8 at 3×224×224, 128 at 3×32×32) or a GPU full; points (n, *s)."""
+    elements = 128 * 3 * 32 * 32 if points.device.type == "cpu" else 2**25
+    return min(256, max(8, elements // max(1, points[0].numel())))

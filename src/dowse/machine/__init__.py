@@ -1,0 +1,1 @@
+"""What this machine offers: installed packages, the shared folder, a CPU that can be tuned."""

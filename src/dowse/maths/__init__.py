@@ -1,0 +1,1 @@
+"""Closed forms and geometry: no input or output, no model."""

@@ -1,0 +1,127 @@
+"""The balls an attack must stay in, and the steepest step inside their norm: the geometry of Eq. (3)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import torch
+from torch import Tensor
+
+from dowse.errors import choose, positive
+from dowse.maths.sampling import unit
+
+Norm = Literal["l2", "linf"]
+
+
+class Ball(Protocol):
+    """A ball of radius eps around an image, intersected with the image range [0, 1]."""
+
+    @property
+    def eps(self) -> float:
+        """The radius ε."""
+        ...
+
+    @property
+    def norm(self) -> Norm:
+        """The norm's name."""
+        ...
+
+    def steepest(self, g: Tensor) -> Tensor:
+        """The direction of unit norm that gains most along g: (*s) -> (*s); zero for a zero g."""
+        ...
+
+    def project(self, x: Tensor, x0: Tensor) -> Tensor:
+        """A point of the ball around x0 and of [0, 1] near x, and x itself if it is one: (*s) -> (*s)."""
+        ...
+
+    def distance(self, x: Tensor, x0: Tensor) -> Tensor:
+        """‖x − x0‖ of each row: (n, *s), (*s) -> (n,) float64 on the CPU."""
+        ...
+
+
+@dataclass(frozen=True)
+class L2:
+    """The Euclidean ball of radius eps."""
+
+    eps: float
+    norm: Norm = "l2"
+
+    def steepest(self, g: Tensor) -> Tensor:
+        """g / ‖g‖₂."""
+        return unit(g)
+
+    def project(self, x: Tensor, x0: Tensor) -> Tensor:
+        """Shrink x − x0 to length eps, then clip: clipping only moves x towards x0, which lies in [0, 1].
+
+        Rounding may carry a point out of the ball again, so the radius gives way until what is returned lies inside.
+        """
+        length = self._length(x, x0)
+        if length <= self.eps:
+            return x.clamp(0, 1)
+        radius, slack = self.eps, self.eps * torch.finfo(x.dtype).eps
+        while radius > 0:
+            projected = (x - x0).mul_(radius / length).add_(x0).clamp_(0, 1)
+            if self._length(projected, x0) <= self.eps:
+                return projected
+            radius, slack = radius - slack, 2 * slack
+        return x0.clone()
+
+    def distance(self, x: Tensor, x0: Tensor) -> Tensor:
+        """Euclidean length of each row's displacement."""
+        length: Tensor = torch.linalg.vector_norm(_displacement(x, x0), dim=1)
+        return length
+
+    def _length(self, x: Tensor, x0: Tensor) -> float:
+        return float(self.distance(x.unsqueeze(0), x0)[0])
+
+
+@dataclass(frozen=True)
+class Linf:
+    """The maximum-norm ball of radius eps."""
+
+    eps: float
+    norm: Norm = "linf"
+
+    def steepest(self, g: Tensor) -> Tensor:
+        """sign(g)."""
+        return g.sign()
+
+    def project(self, x: Tensor, x0: Tensor) -> Tensor:
+        """Clip each pixel to x0 ± eps and to [0, 1]."""
+        radius = _inside(self.eps, x)
+        return torch.clamp(x, x0 - radius, x0 + radius).clamp_(0, 1)
+
+    def distance(self, x: Tensor, x0: Tensor) -> Tensor:
+        """Largest displacement of a pixel, of each row."""
+        return _displacement(x, x0).abs().amax(1)
+
+
+def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
+    """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU."""
+    flat = points.flatten(1)
+    in_range = (flat.amin(1) >= 0) & (flat.amax(1) <= 1)
+    return in_range.cpu() & (ball.distance(points, x0) <= ball.eps)
+
+
+def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
+    """The ball of a norm's name; eps=None is the paper's: √(0.001·D) for l2, 0.05 for l∞ (Sec. 4, App. D)."""
+    choose("norm", norm, get_args(Norm))
+    if eps is None:
+        eps = math.sqrt(0.001 * dimension) if norm == "l2" else 0.05
+    positive(eps=eps)
+    return L2(eps) if norm == "l2" else Linf(eps)
+
+
+def default_step(ball: Ball) -> float:
+    """PGD's step η: the paper's 2 for l2 (for small images ours: min(2, ε/6)) and ε/10 for l∞."""
+    return min(2.0, ball.eps / 6) if ball.norm == "l2" else ball.eps / 10
+
+
+def _displacement(x: Tensor, x0: Tensor) -> Tensor:
+    """x − x0, (n, *s) and (*s) -> (n, D), in float64: in float32 the length of a long vector is off by up to 1e-4."""
+    return (x.cpu().double() - x0.cpu().double()).flatten(1)
+
+
+def _inside(eps: float, x: Tensor) -> float:
+    """A radius so little below eps that rounding cannot carry a clipped pixel out of the ball."""
+    return max(eps - 8 * torch.finfo(x.dtype).eps * max(1.0, eps), 0.0)

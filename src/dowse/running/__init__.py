@@ -1,0 +1,1 @@
+"""Experiments become rows: claiming tasks, attacking them wherever the engine likes, committing what happens."""

@@ -1,0 +1,40 @@
+"""A reporter that writes what TensorBoard shows; needs `dowse[tensorboard]`."""
+
+from pathlib import Path
+from typing import Any
+
+from dowse.errors import InputError
+from dowse.running.progress import Reporter, Snapshot
+from dowse.store.events import Ended
+
+
+class TensorBoard(Reporter):
+    """Success rate, queries and loss, one log a run.
+
+    Args:
+        folder: Where the logs go.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise InputError(f"--tensorboard needs TensorBoard: pip install 'dowse[tensorboard]' ({error})") from error
+        self.folder, self.make = folder, SummaryWriter
+        self.writers: dict[str, Any] = {}
+
+    def began(self, snapshot: Snapshot) -> None:
+        self.writers[snapshot.run] = self.make(str(self.folder / f"{snapshot.title} {snapshot.run}".replace("/", "_")))
+
+    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
+        writer = self.writers[snapshot.run]
+        for word in ("queries", "l2", "linf", "loss", "seconds"):
+            writer.add_scalar(f"image/{word}", getattr(event, word), snapshot.done)
+        if snapshot.success_rate is not None:
+            writer.add_scalar("run/success_rate", snapshot.success_rate, snapshot.done)
+        writer.add_scalar("run/queries_per_second", snapshot.rate, snapshot.done)
+        writer.add_scalar("run/target_busy", snapshot.busy_share, snapshot.done)
+
+    def close(self) -> None:
+        for writer in self.writers.values():
+            writer.close()

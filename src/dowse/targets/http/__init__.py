@@ -1,0 +1,1 @@
+"""A model server that speaks the Open Inference Protocol as a target."""

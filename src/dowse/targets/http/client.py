@@ -1,0 +1,155 @@
+"""One request to a model server: what came back, or why nothing did and whether it makes sense to try again."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+from dowse.errors import InputError
+from dowse.targets.http.retry import Failure, read_retry_after
+from dowse.targets.http.token import Token
+from dowse.targets.http.v2 import Message
+
+try:
+    import httpx
+except ImportError as error:
+    raise InputError(f"http targets need httpx ({error}): pip install 'dowse[http]'") from error
+
+AT_LEAST_FOR_METADATA = 10.0  # seconds: a model that is being loaded describes itself slowly
+LONGEST_EXCERPT = 200
+
+REMEDIES = {
+    401: "give a token with token_env=NAME or token_file=PATH",
+    403: "is the token of token_env= or token_file= the right one?",
+    404: "is the model's name right, and is the model loaded?",
+    413: "send less at once with rows=",
+}
+
+
+class ModelClient:
+    """Talks to one model of one server; several threads may.
+
+    Args:
+        url: `http(s)://HOST[:PORT]/…/v2/models/NAME[/versions/V]`.
+        timeout: Seconds for a connection, and for a whole answer.
+        connections: How many requests are under way at once.
+        token: Reads the token, for every request anew; None if there is none.
+        transport: What carries requests, for tests; None is the network.
+        clock: Seconds, from any start.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float,
+        connections: int,
+        token: Callable[[], Token | None] = lambda: None,
+        transport: "httpx.BaseTransport | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url, self._timeout, self._token, self._clock = url, timeout, token, clock
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        self._client = httpx.Client(limits=limits, transport=transport)
+        self._shown: Token | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def hidden(self, text: str) -> str:
+        """A text, such as what the server says, without the token in it."""
+        return _hidden(text, self._shown)
+
+    def metadata(self) -> bytes:
+        """What the server says of the model; a Failure if it says nothing."""
+        return self._request("GET", self.url, max(self._timeout, AT_LEAST_FOR_METADATA)).body
+
+    def infer(self, message: Message) -> Message:
+        """What the server answers to a request; a Failure if it does not."""
+        return self._request("POST", f"{self.url}/infer", self._timeout, message)
+
+    def _request(self, method: str, url: str, timeout: float, message: Message | None = None) -> Message:
+        try:
+            token = self._shown = self._token()
+        except InputError as error:
+            raise Failure(str(error), handed_over=False) from None
+        try:
+            return self._exchange(method, url, timeout, message, token)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+            _fail("no connection", error, token, transient=True, handed_over=False)
+        except httpx.TimeoutException as error:
+            _fail(f"no answer within {timeout:g} s", error, token, transient=True)
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            _fail("the connection broke", error, token, transient=True)
+        except httpx.HTTPError as error:
+            _fail("the request failed", error, token, transient=False)
+
+    def _exchange(self, method: str, url: str, timeout: float, message: Message | None, token: Token | None) -> Message:
+        headers = dict(message.headers) if message else {}
+        if token is not None:
+            headers["Authorization"] = token.header()
+        body = message.body if message else None
+        begun = self._clock()
+        with self._client.stream(method, url, content=body, headers=headers, timeout=timeout) as response:
+            parts = []
+            for part in response.iter_bytes():
+                if self._clock() - begun > timeout:
+                    raise httpx.ReadTimeout("the answer came too slowly")
+                parts.append(part)
+            answer = b"".join(parts)
+            if response.is_success:
+                return Message(answer, response.headers)
+            raise _refusal(response, answer, token)
+
+
+def check_url(url: str) -> str:
+    """The URL of a model without what may follow it; an InputError if it cannot be one."""
+    parts = urlsplit(url)
+    if parts.username is not None or parts.password is not None:
+        raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
+    steps = parts.path.rstrip("/").removesuffix("/infer").split("/")
+    at = max((i for i in range(len(steps) - 1) if steps[i : i + 2] == ["v2", "models"]), default=None)
+    behind = steps[at + 2 :] if at is not None else []
+    is_version = len(behind) == 3 and behind[1] == "versions"
+    if not parts.netloc or not all(behind) or not (len(behind) == 1 or is_version):
+        raise InputError(f"{url!r} names no model: expected http(s)://HOST[:PORT]/v2/models/NAME[/versions/VERSION]")
+    if parts.query or parts.fragment:
+        raise InputError(f"options go into HttpOptions, or behind # in a spec string, not into the URL {url!r}")
+    try:
+        return str(httpx.URL(f"{parts.scheme}://{parts.netloc}{'/'.join(steps)}"))
+    except httpx.InvalidURL as error:
+        raise InputError(f"{url!r} is not a URL: {error}") from None
+
+
+def _fail(what: str, error: Exception, token: Token | None, *, transient: bool, handed_over: bool = True) -> NoReturn:
+    """Raise a Failure that keeps the words of an error but not the error, which knows the request's headers."""
+    said = _hidden(str(error) or type(error).__name__, token)
+    raise Failure(f"{what} ({said})", transient=transient, handed_over=handed_over) from None
+
+
+def _refusal(response: "httpx.Response", body: bytes, token: Token | None) -> Failure:
+    status = response.status_code
+    said = f"HTTP {status} {response.reason_phrase}".strip()
+    text = "".join(_printable(body[: 4 * LONGEST_EXCERPT].decode(errors="replace"))).strip()
+    if text:
+        text = _hidden(text, token)
+        said += f": {text[:LONGEST_EXCERPT]}{'…' if len(text) > LONGEST_EXCERPT else ''}"
+    if response.is_redirect:
+        said += f" (to {_hidden(response.headers.get('Location', 'nowhere'), token)}: use that URL)"
+    elif status in REMEDIES:
+        said += f" ({REMEDIES[status]})"
+    return Failure(
+        said,
+        transient=status in (408, 425, 429) or (status >= 500 and status not in (501, 505)),
+        status=status,
+        retry_after=read_retry_after(response.headers.get("Retry-After")),
+    )
+
+
+def _hidden(text: str, token: Token | None) -> str:
+    return text if token is None else token.hide_in(text)
+
+
+def _printable(text: str) -> Iterator[str]:
+    return (letter if letter.isprintable() else " " for letter in text)

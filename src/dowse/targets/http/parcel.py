@@ -1,0 +1,37 @@
+"""One request's share of a call: how its rows are filled up, what became of them, and the account of all together."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from dowse.core.target import Delivery
+from dowse.targets.form import Array
+
+
+class Parcel(NamedTuple):
+    """What became of one request: rows sent in all its attempts, and their scores or the cause why there are none."""
+
+    rows: int
+    sent: int
+    scores: Array | None = None
+    cause: Exception | None = None
+
+
+def account(parcels: list[Parcel]) -> Delivery:
+    """The account of a call, row by row."""
+    answered = [parcel.scores is not None for parcel in parcels]
+    sizes = torch.tensor([parcel.rows for parcel in parcels])
+    times = torch.tensor([parcel.sent // parcel.rows for parcel in parcels])
+    scores = None
+    if classes := [parcel.scores.shape[1] for parcel in parcels if parcel.scores is not None]:
+        nothing = [np.full((parcel.rows, classes[0]), np.nan) for parcel in parcels]
+        parts = [n if parcel.scores is None else parcel.scores for parcel, n in zip(parcels, nothing, strict=True)]
+        scores = torch.from_numpy(np.concatenate(parts))
+    cause = next((parcel.cause for parcel in parcels if parcel.cause is not None), None)
+    return Delivery(scores, times.repeat_interleave(sizes), torch.tensor(answered).repeat_interleave(sizes), cause)
+
+
+def filled(rows: Array, size: int) -> Array:
+    """Rows, (n, *s), filled up to (size, *s) with copies of the last one."""
+    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]) if len(rows) < size else rows
