@@ -1,13 +1,17 @@
 """Dowse measures how few queries it takes to fool an image classifier that shows nothing but its scores."""
 
-from dowse.api import Estimate, attack, estimate, stream
-from dowse.core.inputs import Image
-from dowse.core.observers import Observer, Progress
-from dowse.core.result import End, Outcome, Result, Summary
-from dowse.errors import InputError
-from dowse.surrogates.prior import Surrogate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from dowse.api import Estimate, attack, estimate, stream
+    from dowse.core.inputs import Image
+    from dowse.core.observers import Observer, Progress
+    from dowse.core.result import End, Outcome, Result, Summary
+    from dowse.errors import InputError
+    from dowse.surrogates.prior import Surrogate
+
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "End",
@@ -24,3 +28,26 @@ __all__ = [
     "estimate",
     "stream",
 ]
+
+# Where each public name lives. Names are imported when they are first used, so that `dowse --help` and all that needs no
+# network starts without importing torch.
+_HOMES = {
+    "dowse.api": ("Estimate", "attack", "estimate", "stream"),
+    "dowse.core.inputs": ("Image",),
+    "dowse.core.observers": ("Observer", "Progress"),
+    "dowse.core.result": ("End", "Outcome", "Result", "Summary"),
+    "dowse.errors": ("InputError",),
+    "dowse.surrogates.prior": ("Surrogate",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'dowse' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
