@@ -64,7 +64,7 @@ demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 check: $(DEV)  ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict src/
+	$(BIN)/mypy --strict
 
 test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'

@@ -1,6 +1,6 @@
 """What the driver adds to the target: wall time of an attack over a bare loop of as many rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +46,9 @@ def _concurrency() -> Figure:
     return Figure("speed-up of 16 images at once at 3×32×32, q = 10", ratios, "at least", 1.5)
 
 
-def _attack(target: object, images: Tensor, prior: RandomPrior, budget: int, *, q: int, concurrency: int) -> None:
+def _attack(
+    target: Callable[..., Tensor], images: Tensor, prior: RandomPrior, budget: int, *, q: int, concurrency: int
+) -> None:
     """Attack inside so small a ball that every image spends its whole budget."""
     dowse.attack(
         target, images, None, method="prgf", surrogate=prior, q=q, eps=1e-3, budget=budget, concurrency=concurrency

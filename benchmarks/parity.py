@@ -144,8 +144,8 @@ def toolbox_zoo(
 def rows(net: nn.Module, images: Tensor, labels: Tensor) -> Iterator[Callable[[], Row]]:
     """One program after the other."""
     box, ball = make_ball("linf", EPS_LINF, images[0].numel()), make_ball("l2", None, images[0].numel())
-    spsa = {"method": "spsa", "q": 2 * SAMPLES, "step": 0.01, "clip_probes": False}
-    zoo = {"method": "zoo", "coordinates": COORDINATES, "step": 0.01}
+    spsa: dict[str, Any] = {"method": "spsa", "q": 2 * SAMPLES, "step": 0.01, "clip_probes": False}
+    zoo: dict[str, Any] = {"method": "zoo", "coordinates": COORDINATES, "step": 0.01}
     given = (net, images, labels)
     yield lambda: Row("spsa, l∞", "dowse", ours(*given, box, 1 + STEPS * (2 * SAMPLES + 1), **spsa))
     yield lambda: Row("spsa, l∞", "torchattacks", list(torchattacks_spsa(*given, box)))

@@ -8,7 +8,7 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -18,6 +18,7 @@ from dowse.core.oracle import Target
 from dowse.images.sets import ImageSet, load_folder
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.shared_folder import shared_folder
+from dowse.maths.geometry import Norm
 from dowse.targets import resolve_target
 
 # A step of ZOO with its published 128 coordinates costs 257 queries, a quarter of this table's budget; 48 keep it
@@ -49,7 +50,7 @@ def correct_images(target: Target, folder: Path, n: int) -> ImageSet:
     return ImageSet(images.images[right], images.labels[right], tuple(images.names[i] for i in right.tolist()))
 
 
-def row(target: Target, images: ImageSet, title: str, norm: str, budget: int, seed: int) -> dict[str, Any]:
+def row(target: Target, images: ImageSet, title: str, norm: Norm, budget: int, seed: int) -> dict[str, Any]:
     """One method's row."""
     method, options = ROWS[title]
     start = time.perf_counter()
@@ -79,7 +80,7 @@ def line(title: str, row: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--norm", default="l2")
+    parser.add_argument("--norm", default="l2", choices=get_args(Norm))
     parser.add_argument("--images", type=int, default=50)
     parser.add_argument("--budget", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,7 +90,7 @@ def work_of(length: float) -> Iterator[Work]:
 def _speed_up(engine: str, work: Work, repeats: int, remark: str) -> tuple[Figure, list[float]]:
     """How much faster two workers of an engine are than one, and the seconds of one."""
     one, two = (
-        [work.seconds(lambda n=n: make_engine(engine, workers=n, threads=1)) for _ in range(repeats)] for n in (1, 2)
+        [work.seconds(partial(make_engine, engine, workers=n, threads=1)) for _ in range(repeats)] for n in (1, 2)
     )
     ratios = [slow / fast for slow, fast in zip(one, two, strict=True)]
     return Figure(f"speed-up of 2 workers over 1, engine {engine}", ratios, "at least", 1.6, remark), one

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse import models
+from dowse.machine.cpu import channels_last
 
 
 class CountingTarget:
@@ -16,7 +17,8 @@ class CountingTarget:
 
     def __call__(self, points: Tensor) -> Tensor:
         self.rows += len(points)
-        return self.net(points)
+        scores: Tensor = self.net(points)
+        return scores
 
 
 class RandomPrior:
@@ -40,8 +42,7 @@ def imagenet_target() -> nn.Module:
 def cifar_target() -> nn.Module:
     """A ResNet-20 at 3×32×32; its speed does not depend on its weights, so it has random ones."""
     torch.manual_seed(0)
-    net = models.spec("cifar10_resnet20").build().eval().requires_grad_(False)
-    return net.to(memory_format=torch.channels_last)
+    return channels_last(models.spec("cifar10_resnet20").build().eval().requires_grad_(False))
 
 
 def noise_images(n: int, side: int) -> Tensor:

@@ -29,8 +29,8 @@ __all__ = [
     "stream",
 ]
 
-# Where each public name lives. Names are imported when they are first used, so that `dowse --help` and all that needs no
-# network starts without importing torch.
+# Where each public name lives. Names are imported when they are first used, so that `dowse --help` and all that needs
+# no network starts without importing torch.
 _HOMES = {
     "dowse.api": ("Estimate", "attack", "estimate", "stream"),
     "dowse.core.inputs": ("Image",),
