@@ -11,7 +11,9 @@ import dowse
 from dowse.core.prior import gradient_of
 from dowse.defences import Jpeg, Randomization
 from dowse.maths.losses import Objective
-from dowse.surrogates.prior import Ensemble, Surrogate, SurrogatePrior, as_prior, resized, smoothed
+from dowse.surrogates.ensemble import Ensemble
+from dowse.surrogates.prior import Surrogate, SurrogatePrior, as_prior, resized
+from dowse.surrogates.smoothing import smoothed
 from tests.support import SHAPE, Linear, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)

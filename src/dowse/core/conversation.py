@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from dowse.core.flow import Answer, Flow, Query, Question, check
+from dowse.core.flow import Answer, Flow, Opening, Query, Question, check
 from dowse.core.seeds import stream
 from dowse.maths.geometry import Ball, contains
+from dowse.maths.losses import Objective
 
 
 class Accept(StrEnum):
@@ -72,6 +73,7 @@ class Conversation:
         self.question: Question | None = None
         self.label = self.task.label
         self.opening = True
+        self.first: Answer | None = None
         self.iterate, self.loss = self.task.x, math.nan
         self.turns = 0
 
@@ -85,6 +87,12 @@ class Conversation:
         """The question to the target that it waits on."""
         assert isinstance(self.question, Query)
         return self.question
+
+    def known(self, objective: Objective, surrogates: int) -> Opening:
+        """What `opening` is answered with."""
+        assert self.first is not None
+        assert self.label is not None
+        return Opening(self.first, self.label, self.task.wanted, objective, surrogates)
 
     def restart(self) -> None:
         """Forget all that was said, and open again."""

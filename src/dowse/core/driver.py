@@ -4,14 +4,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import torch
-
 from dowse.core.conversation import Accept, Conversation, Task
-from dowse.core.flow import Note, PriorAt, Query
+from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.ledger import Ledger
 from dowse.core.observers import Diverged, Journal, Observer, Progress
 from dowse.core.oracle import Oracle
-from dowse.core.prior import Prior, gradient_of
+from dowse.core.prior import Prior, answer_all, surrogates_of
 from dowse.core.reply import Reply, Request
 from dowse.core.result import End, Outcome
 from dowse.core.seeds import row_seeds
@@ -158,7 +156,7 @@ class _Driver:
         if not reply.finite:
             return self._end(conversation, End.NONFINITE)
         if conversation.opening:
-            conversation.opening = False
+            conversation.opening, conversation.first = False, answer
             conversation.loss = float(answer.loss[0])
             conversation.label = reply.predicted if task.label is None else task.label
             already_wrong = reply.predicted != conversation.label or reply.predicted == task.wanted
@@ -176,35 +174,37 @@ class _Driver:
         return None
 
     def _ask_prior(self) -> Iterator[Outcome]:
-        """Answer everyone who waits on the surrogate, all at once, until nobody does."""
-        while waiting := [c for c in self.active if isinstance(c.question, PriorAt)]:
+        """Answer everyone who waits on the surrogates, all at once, until nobody does."""
+        while waiting := [c for c in self.active if isinstance(c.question, PriorAt | Look | Pull)]:
             if self.prior is None:
                 raise InputError(f"method {waiting[0].task.method!r} asks for a surrogate's gradient: give surrogate=")
-            points = torch.stack([c.question.x for c in waiting if isinstance(c.question, PriorAt)])
-            labels, turns = torch.tensor([c.goal for c in waiting]), torch.tensor([c.turns for c in waiting])
-            gradients = gradient_of(self.prior, points, labels, turns)
-            for conversation, gradient in zip(waiting, gradients, strict=True):
-                conversation.turns += 1
-                if not gradient.isfinite().all():
-                    warnings.warn("the surrogate's gradient is not finite: it counts as zero", stacklevel=2)
-                    gradient = torch.zeros_like(gradient)
-                yield from self._advance(conversation, gradient)
+            asked = [c.question for c in waiting if isinstance(c.question, PriorAt | Look | Pull)]
+            answers = answer_all(self.prior, asked, [c.goal for c in waiting], [c.turns for c in waiting])
+            for conversation, question, answer in zip(waiting, asked, answers, strict=True):
+                conversation.turns += not isinstance(question, Look)  # so a look and the pull after it see one draw
+                yield from self._advance(conversation, answer)
 
     def _advance(self, conversation: Conversation, value: Any) -> Iterator[Outcome]:
-        """Send an answer, hand on notes, and stop at the next question that needs somebody else."""
+        """Send an answer, hand on notes, say how it began, and stop at the next question that needs somebody else."""
         finished, returned = conversation.send(value)
-        while not finished and isinstance(conversation.question, Note):
+        while not finished and isinstance(question := conversation.question, Note | Begin):
+            if isinstance(question, Begin):
+                known = conversation.known(self.oracle.objective, len(surrogates_of(self.prior)))
+                finished, returned = conversation.send(known)
+                continue
             for observer in self.observers:
-                observer.noted(conversation.task, dict(conversation.question.values))
+                observer.noted(conversation.task, dict(question.values))
             finished, returned = conversation.send(None)
         if finished:
             yield self._end(conversation, End.EXHAUSTED, value=returned)
             return
         question = conversation.question
-        if not isinstance(question, PriorAt) and not (isinstance(question, Query) and len(question.points)):
+        if not isinstance(question, PriorAt | Look | Pull) and not (
+            isinstance(question, Query) and len(question.points)
+        ):
             raise TypeError(
-                f"method {conversation.task.method!r} must yield a Query of at least one row, a PriorAt or a Note, "
-                f"got {question!r}; see docs/extending.md"
+                f"method {conversation.task.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "
+                f"Begin or Note, got {question!r}; see docs/extending.md"
             )
 
     def _verified(self, conversation: Conversation) -> int:

@@ -4,10 +4,12 @@ An attack is a generator about one image. It yields questions and receives answe
 counter, no budget and no loop limit. The driver (`dowse.core.driver`) answers, charges and ends it.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
+
+from dowse.maths.losses import Objective
 
 
 class Query(NamedTuple):
@@ -28,6 +30,55 @@ class PriorAt(NamedTuple):
     """Ask the surrogate for its gradient of the loss at x, (*s); free."""
 
     x: Tensor
+
+
+class Weights(NamedTuple):
+    """A linear function of what a surrogate says, aᵀz + bᵀφ; what is None is left out.
+
+    Attributes:
+        logits: a, (K,): a weight for each of the target's classes; a class the surrogate lacks has no say.
+        features: b, (F,): a weight for each feature of the surrogate's last layer.
+    """
+
+    logits: Tensor | None = None
+    features: Tensor | None = None
+
+
+class Seen(NamedTuple):
+    """What one surrogate makes of one image.
+
+    Attributes:
+        logits: z, (K,) float64 on the CPU, by the target's class numbers where the surrogate has a class offset. A
+            class of the target that the surrogate lacks stands as low as its lowest.
+        features: φ, (F,) float64 on the CPU: the input of its last linear layer, or z where it has none.
+        gradient: The gradient that was pulled, (*s), like the image; zero where the surrogate's is not finite.
+    """
+
+    logits: Tensor
+    features: Tensor
+    gradient: Tensor | None = None
+
+
+Weighing = Weights | Callable[[Seen], Weights]
+"""What a surrogate is weighted by: weights, or a function that makes them of what the surrogate says there."""
+
+
+class Look(NamedTuple):
+    """Ask the surrogates numbered `of`, all of them for None, what they say at x, (*s); free."""
+
+    x: Tensor
+    of: tuple[int, ...] | None = None
+
+
+class Pull(NamedTuple):
+    """Ask the surrogates, each by its number, for the gradient at x, (*s), of what the weights make of them; free."""
+
+    x: Tensor
+    weights: Mapping[int, Weighing]
+
+
+class Begin(NamedTuple):
+    """Ask what was known when the attack began; free."""
 
 
 class Note(NamedTuple):
@@ -52,7 +103,25 @@ class Answer(NamedTuple):
     gradient: Tensor | None = None
 
 
-Question = Query | PriorAt | Note
+class Opening(NamedTuple):
+    """What is known as an attack begins: the answer about the unchanged image, paid for already, and what is wanted.
+
+    Attributes:
+        answer: The answer about the unchanged image, of one row. Whoever reads its scores says `uses_scores`.
+        label: The image's label y, which the target gave it if nobody else did.
+        wanted: The class to be reached, of a targeted attack.
+        objective: What f means; `objective.outputs` says whether scores are "logits" or "probs".
+        surrogates: How many surrogates there are to look at and to pull.
+    """
+
+    answer: Answer
+    label: int
+    wanted: int | None
+    objective: Objective
+    surrogates: int
+
+
+Question = Query | PriorAt | Look | Pull | Begin | Note
 R = TypeVar("R")
 Flow = Generator[Question, Any, R]
 
@@ -80,6 +149,32 @@ def prior_at(x: Tensor) -> Flow[Tensor]:
     """Ask the surrogate for its gradient of f at x, (*s): free."""
     gradient: Tensor = yield PriorAt(x)
     return gradient
+
+
+def look(x: Tensor, of: tuple[int, ...] | None = None) -> Flow[dict[int, Seen]]:
+    """Ask surrogates, all or those numbered `of`, what they say at x, (*s), by their number: free."""
+    seen: dict[int, Seen] = yield Look(x, of)
+    return seen
+
+
+def pull(x: Tensor, weights: Mapping[int, Weighing]) -> Flow[dict[int, Seen]]:
+    """Ask surrogates for the gradient at x, (*s), of a linear function of their logits or features: free.
+
+    `weights` names the surrogates that are asked, by number; each of them costs one forward and one backward pass, the
+    others nothing. A value is `Weights(logits=(K,), features=(F,))`, either of them None, or a function that makes such
+    weights of the `Seen` at x, so that a surrogate's margin, say, needs no look first.
+
+    Returns:
+        What each surrogate asked says at x, by number, with `gradient`, (*s).
+    """
+    seen: dict[int, Seen] = yield Pull(x, weights)
+    return seen
+
+
+def opening() -> Flow[Opening]:
+    """Ask for the answer about the unchanged image, its label and the class wanted: free, for it is paid already."""
+    known: Opening = yield Begin()
+    return known
 
 
 def note(**values: float) -> Flow[None]:

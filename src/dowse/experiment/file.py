@@ -19,7 +19,7 @@ from dowse.machine import shared_folder
 from dowse.maths.geometry import Norm
 from dowse.maths.grid import grid_options
 from dowse.maths.losses import LossName, Outputs
-from dowse.surrogates.prior import Combine
+from dowse.surrogates.ensemble import Combine
 from dowse.targets import with_rate
 from dowse.targets.spec import without_pace
 

@@ -1,1 +1,1 @@
-"""White-box networks that answer `prior_at`: one, or several together, each at its own resolution."""
+"""White-box networks that answer `prior_at`, `look` and `pull`: one, or several, each at its own resolution."""

@@ -1,24 +1,24 @@
-"""The transfer-based prior: gradients of f through one surrogate or several, batched over images."""
+"""The transfer-based prior: what a surrogate says and its gradients, batched over images."""
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dowse.core.flow import Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
 from dowse.core.oracle import default_batch_size
-from dowse.core.prior import Prior, gradient_of
+from dowse.core.prior import Prior, finite
 from dowse.errors import InputError, choose, count
 from dowse.maths.losses import Objective
-from dowse.maths.sampling import unit
+from dowse.surrogates.ensemble import Combine, Ensemble
+from dowse.surrogates.features import LastLayer
+from dowse.surrogates.smoothing import smoothed
 from dowse.targets import resolve_surrogate
-
-Combine = Literal["mean", "cycle"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ SurrogateLike = nn.Module | Surrogate | Prior | str
 
 
 class SurrogatePrior:
-    """The gradient of f through one surrogate.
+    """What one surrogate says, and the gradient of f or of any linear function of its logits or features through it.
 
     A surrogate that draws noise per row is given the image's turn for a seed.
 
@@ -84,36 +84,82 @@ class SurrogatePrior:
             surrogate = Surrogate(surrogate)
         self.surrogate = surrogate
         self.net = resolve_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
+        self.last_layer = LastLayer(self.net)
         self.objective = Objective(objective.loss, "logits", objective.targeted)
-        self.batch_size, self.classes = batch_size, classes
+        self.batch_size, self.classes, self._remarked = batch_size, classes, False
 
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
-        """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one sum serves them all."""
-        rows = self.batch_size or default_batch_size(x)
+        """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
         turns = torch.zeros_like(labels) if turns is None else turns
-        parts = [slice(start, start + rows) for start in range(0, len(x), rows)]
-        g = torch.cat([self._gradient(x[part], labels[part], turns[part]) for part in parts])
-        return g if self.surrogate.smooth is None else smoothed(g, self.surrogate.smooth)
+        return torch.cat([self._gradient(x[part], labels[part], turns[part]) for part in self._parts(x)])
+
+    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
+        """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
+        return [one for part in self._parts(x) for one in self._see(x[part], turns[part], weights and weights[part])]
+
+    def _parts(self, x: Tensor) -> list[slice]:
+        rows = self.batch_size or default_batch_size(x)
+        return [slice(start, start + rows) for start in range(0, len(x), rows)]
 
     def _gradient(self, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
+        """∇f at each row as a pull whose weights are ∂f/∂z, (n, *s), (n,), (n,) -> (n, *s)."""
         with torch.enable_grad():
             x = x.detach().clone().requires_grad_()
-            seen = x if self.surrogate.size is None else resized(x, self.surrogate.size)
-            logits = self.net(seen, seeds=turns) if getattr(self.net, "takes_row_seeds", False) else self.net(seen)
-            loss = self.objective.value(logits.double(), self._labels(labels, logits).to(x.device))
-            (gradient,) = torch.autograd.grad(loss.sum(), x)
-        return gradient
+            logits = self._forward(x, turns)
+            z = logits.detach().double().requires_grad_()
+            loss = self.objective.value(z, self._labels(labels, logits).to(x.device))
+            (weights,) = torch.autograd.grad(loss.sum(), z)
+            (gradient,) = torch.autograd.grad(logits, x, weights.to(logits))
+        return self._smoothed(gradient)
+
+    def _see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None) -> list[Seen]:
+        self.last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
+        with torch.set_grad_enabled(weights is not None):
+            x = x.detach().clone().requires_grad_(weights is not None)
+            with self.last_layer.catching():
+                z = self._in_targets_classes(self._forward(x, turns))
+            φ = self.last_layer.features()
+            φ = z if φ is None else φ
+            said = zip(_told(z), _told(φ), strict=True)
+            seen = [Seen(logits, features) for logits, features in said]
+            if weights is None:
+                return seen
+            chosen = [w if isinstance(w, Weights) else w(one) for w, one in zip(weights, seen, strict=True)]
+            a, b = _stacked([w.logits for w in chosen], z), _stacked([w.features for w in chosen], φ)
+            (gradient,) = torch.autograd.grad([z, φ], x, [a, b])
+        gradient = self._smoothed(gradient)
+        return [one._replace(gradient=finite(g)) for one, g in zip(seen, gradient, strict=True)]
+
+    def _forward(self, x: Tensor, turns: Tensor) -> Tensor:
+        logits: Tensor = self.net(self._resized(x), **self._seeds(turns))
+        return logits
+
+    def _resized(self, x: Tensor) -> Tensor:
+        return x if self.surrogate.size is None else resized(x, self.surrogate.size)
+
+    def _seeds(self, turns: Tensor) -> dict[str, Tensor]:
+        return {"seeds": turns} if getattr(self.net, "takes_row_seeds", False) else {}
+
+    def _smoothed(self, gradient: Tensor) -> Tensor:
+        return gradient if self.surrogate.smooth is None else smoothed(gradient, self.surrogate.smooth)
+
+    def _in_targets_classes(self, logits: Tensor) -> Tensor:
+        """Logits by the target's class numbers, (n, K_s) -> (n, K); where the surrogate has none, its lowest."""
+        self._remark(logits.shape[1])
+        offset, classes = self.surrogate.class_offset, self.classes
+        if classes is None:
+            classes = logits.shape[1] - offset
+        if offset == 0 and classes == logits.shape[1]:
+            return logits
+        own = torch.arange(classes, device=logits.device) + offset
+        known = (own >= 0) & (own < logits.shape[1])
+        lowest = logits.detach().amin(1, keepdim=True)
+        return torch.where(known, logits[:, own.clamp(0, logits.shape[1] - 1)], lowest)
 
     def _labels(self, labels: Tensor, logits: Tensor) -> Tensor:
         """The surrogate's labels of the target's, (n,)."""
         shifted, classes = labels + self.surrogate.class_offset, logits.shape[1]
-        if self.classes not in (None, classes) and self.surrogate.class_offset == 0:
-            warnings.warn(
-                f"the surrogate has {classes} classes, the target {self.classes}: if their numbers are shifted, give "
-                "dowse.Surrogate(net, class_offset=1) or -1",
-                stacklevel=2,
-            )
-            self.classes = None
+        self._remark(classes)
         wrong = (shifted < 0) | (shifted >= classes)
         if wrong.any():
             raise InputError(
@@ -122,36 +168,15 @@ class SurrogatePrior:
             )
         return shifted
 
-
-class Ensemble:
-    """Several priors as one: the mean of their normalised gradients, or each in its turn.
-
-    Args:
-        priors: At least one.
-        combine: "mean", or "cycle", where an image's first gradient comes from the first prior, its second from the
-            second, and so on around.
-    """
-
-    takes_turns = True
-
-    def __init__(self, priors: Sequence[Prior], combine: str = "mean") -> None:
-        choose("combine", combine, get_args(Combine))
-        if not priors:
-            raise InputError("a list of surrogates must name at least one, got none")
-        self.priors, self.combine = tuple(priors), combine
-
-    def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
-        """The combined gradient at each row: (n, *s), (n,), (n,) -> (n, *s); its length has no meaning."""
-        turns = torch.zeros_like(labels) if turns is None else turns
-        if self.combine == "mean":
-            units = [unit(gradient_of(prior, x, labels, turns), batched=True) for prior in self.priors]
-            return torch.stack(units).mean(0)
-        g = torch.empty_like(x)
-        for i, prior in enumerate(self.priors):
-            rows = (turns % len(self.priors) == i).nonzero().squeeze(1)
-            if len(rows):
-                g[rows] = gradient_of(prior, x[rows], labels[rows], turns[rows] // len(self.priors))
-        return g
+    def _remark(self, classes: int) -> None:
+        """Warn once of a surrogate whose classes look shifted."""
+        if self.classes not in (None, classes) and self.surrogate.class_offset == 0 and not self._remarked:
+            self._remarked = True
+            warnings.warn(
+                f"the surrogate has {classes} classes, the target {self.classes}: if their numbers are shifted, give "
+                "dowse.Surrogate(net, class_offset=1) or -1",
+                stacklevel=2,
+            )
 
 
 def as_prior(
@@ -208,18 +233,15 @@ def resized(x: Tensor, size: int | tuple[int, int]) -> Tensor:
     return F.interpolate(x, size=sides, mode="bilinear", align_corners=False, antialias=shrinks)
 
 
-def smoothed(g: Tensor, side: int) -> Tensor:
-    """Each channel convolved with a Gaussian of side×side pixels that spans ±3σ, zeros beyond the border.
-
-    The gradient of a translation-invariant attack (Dong et al. 2019, CVPR, Eq. (8)): (n, C, H, W) -> the same.
-    """
-    channels, kernel = g.shape[1], _gaussian(side).to(g)
-    g = F.conv2d(g, kernel.view(1, 1, -1, 1).expand(channels, 1, -1, 1), padding=(side // 2, 0), groups=channels)
-    return F.conv2d(g, kernel.view(1, 1, 1, -1).expand(channels, 1, 1, -1), padding=(0, side // 2), groups=channels)
+def _told(values: Tensor) -> Tensor:
+    """What an attack is told, (n, K) float64 on the CPU, no part of any graph."""
+    return values.detach().to("cpu", torch.float64)
 
 
-@lru_cache
-def _gaussian(side: int) -> Tensor:
-    """A Gaussian at `side` points from −3σ to 3σ that sums to one; the square kernel is its outer product."""
-    density = torch.exp(-0.5 * torch.linspace(-3, 3, side, dtype=torch.float64) ** 2)
-    return density / density.sum()
+def _stacked(weights: Sequence[Tensor | None], like: Tensor) -> Tensor:
+    """The weights of each row, zero for None, (n, K) like the values they weigh."""
+    zero = torch.zeros(like.shape[1], dtype=like.dtype, device=like.device)
+    for w in weights:
+        if w is not None and w.shape != zero.shape:
+            raise InputError(f"weights must have one number for each of {len(zero)} values, got {tuple(w.shape)}")
+    return torch.stack([zero if w is None else w.to(zero) for w in weights])
