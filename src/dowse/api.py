@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dowse.attacks.base import Attack
 from dowse.attacks.registry import resolve_method
 from dowse.core.conversation import Task
 from dowse.core.flow import Flow
@@ -169,17 +170,17 @@ def estimate(
     if "accept" in settings:
         raise InputError("accept= says where an attack looks for success; an estimate looks for none: leave it out")
     resolved = resolve_method(method, norm=settings.get("norm", "l2"), step=None, options=options)
-    estimator = getattr(resolved.attack, "estimator", None)
-    if estimator is None:
-        raise InputError(f"method {resolved.name!r} is a whole attack and has no estimator to run by itself")
-    if surrogate is None and resolved.needs_surrogate:
-        raise InputError(f"method {resolved.name!r} needs a surrogate: give surrogate=, a white-box module")
+    estimator = resolved.method
+    if not isinstance(estimator, Estimator):
+        raise InputError(f"method {estimator.name!r} is a whole attack and has no estimator to run by itself")
+    if surrogate is None and estimator.needs_surrogate:
+        raise InputError(f"method {estimator.name!r} needs a surrogate: give surrogate=, a white-box module")
     notes = _LastNotes()
     result = attack(
         target,
         x,
         y,
-        method=_Once(estimator, resolved.name),
+        method=_Once(estimator, estimator.name),
         surrogate=surrogate,
         accept="never",
         observers=[notes, *settings.pop("observers", ())],
@@ -196,7 +197,7 @@ def estimate(
 
 
 @dataclass(frozen=True)
-class _Once:
+class _Once(Attack):
     """An attack that estimates one gradient and returns it."""
 
     estimator: Estimator[Any]
@@ -207,7 +208,7 @@ class _Once:
         return ĝ
 
     def check(self, x: Tensor) -> None:
-        self.estimator.init(x)
+        self.estimator.check(x)
 
 
 @dataclass

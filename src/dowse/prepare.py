@@ -1,14 +1,14 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dowse.attacks.quantized import Quantized
-from dowse.attacks.registry import Resolved, find_method, resolve_method
+from dowse.attacks.registry import find_method, resolve_method
 from dowse.core.conversation import Accept, Task
 from dowse.core.driver import drive
 from dowse.core.inputs import Image, check_pixels, check_target
@@ -91,13 +91,16 @@ class Run:
         if settings.step is not None:
             positive(step=settings.step)
         self.settings, self.kind = settings, _kind(like)
+        self.ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
         options = dict(settings.options)
         if settings.quantize and isinstance(settings.method, str):
-            options = grid_options(find_method(settings.method).defaults) | options
-        self.method: Resolved = resolve_method(settings.method, norm=settings.norm, step=settings.step, options=options)
-        self.ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
+            options = grid_options(find_method(settings.method).options()) | options
+        resolved = resolve_method(
+            settings.method, norm=settings.norm, step=settings.step, options=options, targeted=settings.targeted
+        )
+        self.method, self.attack = resolved.method, resolved.attack
         if settings.quantize:
-            self.method = replace(self.method, attack=Quantized(self.method.attack))
+            self.attack = Quantized(self.attack)
             self.ball = GridBall(self.ball)
         target = resolve_target(target) if isinstance(target, str) else target
         check_target(target, like, whitebox=self.method.whitebox)
@@ -127,14 +130,14 @@ class Run:
             raise InputError("a targeted run (targeted=True) needs a target_label for every image, others take none")
         if image.target_label is not None and image.target_label == image.label:
             raise InputError(f"image {index}: the wanted class {image.label} is its label already")
-        getattr(self.method.attack, "check", lambda x: None)(image.x)
+        self.attack.check(image.x)
         return Task(
             index=index,
             id=image.id or image_id(image.x, image.label),
             x=snapped(image.x) if self.settings.quantize else image.x.detach(),
             label=image.label,
             wanted=image.target_label,
-            attack=self.method.attack,
+            attack=self.attack,
             ball=self.ball,
             budget=self.settings.budget,
             seed=self.settings.seed,

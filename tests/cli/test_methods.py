@@ -41,17 +41,17 @@ def test_an_explanation_has_every_option_its_default_and_its_meaning(method):
     assert f"loss: {method.loss}" in result.output
     rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in result.output.splitlines() if "│" in line]
     shown = {option: default for option, default, _ in rows if option}
-    assert shown == {option: str(default) for option, default in method.defaults.items()}
+    assert shown == {option: str(default) for option, default in method.options().items()}
     assert "norm" not in shown
     assert all(words for _, _, words in rows)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_every_option_is_documented_where_it_is_defined(method):
-    said = option_docs(method.kind)
-    assert set(method.defaults) <= set(said)
-    assert all(len(said[option]) > 10 and said[option].endswith(".") for option in method.defaults)
-    assert "Attributes" not in about(method.kind)
+    said = option_docs(method)
+    assert set(method.options()) <= set(said)
+    assert all(len(said[option]) > 10 and said[option].endswith(".") for option in method.options())
+    assert "Attributes" not in about(method)
 
 
 def test_docstrings_are_gathered_from_base_classes_and_over_several_lines():

@@ -53,7 +53,7 @@ class Tracer(Observer):
 def trace(title: str, norm: str) -> list[dict[str, Any]]:
     """One method's first iterates on each image."""
     name, options = VARIANTS[title]
-    known = METHODS[name].defaults
+    known = METHODS[name].options()
     options = {key: value for key, value in SMALL.items() if key in known} | options
     if name == "autozoom":
         del options["q"]

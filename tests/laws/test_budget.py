@@ -23,7 +23,7 @@ SMALL = {"q": (1, 12), "norm_samples": (1, 5), "norm_period": (1, 4), "steps": (
 def runs(draw):
     """Keywords of a run: any method with small options, any budget, any way to batch."""
     method = METHODS[draw(st.sampled_from(sorted(METHODS)))]
-    known = method.defaults
+    known = method.options()
     options = {name: draw(st.integers(*SMALL[name])) for name in SMALL if name in known}
     if method.name in PAIRED and "q" in options:
         options["q"] += options["q"] % 2

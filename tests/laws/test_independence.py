@@ -23,7 +23,7 @@ RUN = {"surrogate": SURROGATE, "budget": 60, "eps": 0.35}
 def run_of(name):
     """A short run of a method, its questions small enough for several iterations."""
     small = {"q": 8, "coordinates": 4}
-    return {"method": name, **RUN, **{option: small[option] for option in small if option in METHODS[name].defaults}}
+    return {"method": name, **RUN, **{option: small[option] for option in small if option in METHODS[name].options()}}
 
 
 def facts(outcome):

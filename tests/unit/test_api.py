@@ -37,12 +37,12 @@ def test_attack_and_the_runs_settings_have_the_same_defaults():
 
 
 def test_the_defaults_are_the_papers():
-    assert METHODS["rgf"].defaults == {"q": 50, "sigma": 1e-4, "subspace": None, "clip_probes": True}
-    prgf = METHODS["prgf"].defaults
+    assert METHODS["rgf"].options() == {"q": 50, "sigma": 1e-4, "subspace": None, "clip_probes": True}
+    prgf = METHODS["prgf"].options()
     assert (prgf["q"], prgf["norm_samples"], prgf["norm_period"], prgf["lam"]) == (50, 10, 10, None)
-    assert METHODS["averaging"].defaults["threshold"] == pytest.approx(1 / (1 + 2**0.5))
-    assert METHODS["transfer"].defaults["steps"] == 20
-    assert METHODS["whitebox"].defaults["steps"] == 100
+    assert METHODS["averaging"].options()["threshold"] == pytest.approx(1 / (1 + 2**0.5))
+    assert METHODS["transfer"].options()["steps"] == 20
+    assert METHODS["whitebox"].options()["steps"] == 100
 
 
 SHORT = {"method": "rgf", "q": 3, "budget": 12, "eps": 0.01}

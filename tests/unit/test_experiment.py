@@ -66,7 +66,7 @@ def test_a_methods_own_loss_holds_unless_one_is_said() -> None:
 
 
 def test_cells_that_say_the_same_are_one() -> None:
-    default_q = METHODS["rgf"].defaults["q"]
+    default_q = METHODS["rgf"].options()["q"]
     assert len(specs(method=["rgf", {"name": "rgf", "q": default_q}, {"name": "rgf", "norm": "l2"}])) == 1
 
 
@@ -159,7 +159,7 @@ def test_a_surrogate_that_is_needed_is_asked_for() -> None:
 
 def test_no_option_of_a_method_hides_behind_a_word_of_the_experiment() -> None:
     for method in METHODS.values():
-        hidden = set(method.defaults) - set(options_of(method))
+        hidden = set(method.options()) - set(options_of(method))
         assert hidden <= {"step"}, f"{method.name} has options that [[method]] cannot set: {hidden}"
         assert not set(options_of(method)) & {"name", "title", "count"}
     assert set(GRID) <= {*RunSpec.__dataclass_fields__}

@@ -84,7 +84,7 @@ def test_an_option_that_makes_no_sense_is_refused_before_any_query(method, optio
 
 
 def test_the_norm_is_the_runs_and_not_an_option():
-    assert "norm" not in METHODS["bandits"].defaults
+    assert "norm" not in METHODS["bandits"].options()
     for norm in ("l2", "linf"):
         attack = resolve_method("bandits", norm=norm, step=None, options={"subspace": 2}).attack
         assert attack.estimator == Bandits(norm=norm, subspace=2)

@@ -1,9 +1,10 @@
 """Attacks on one image, each a conversation: PGD around an estimator, and those that are not that."""
 
 from dowse.attacks.autozoom import AutoZOOM
+from dowse.attacks.base import Attack
 from dowse.attacks.baselines import Transfer, WhiteBox
 from dowse.attacks.pgd import PGD, pgd
 from dowse.attacks.spsa import SPSA
 from dowse.attacks.zoo import ZOO
 
-__all__ = ["PGD", "SPSA", "ZOO", "AutoZOOM", "Transfer", "WhiteBox", "pgd"]
+__all__ = ["PGD", "SPSA", "ZOO", "Attack", "AutoZOOM", "Transfer", "WhiteBox", "pgd"]

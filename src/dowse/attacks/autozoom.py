@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from dowse.attacks.adam import Adam, published_rate
+from dowse.attacks.base import Attack
 from dowse.core.flow import Answer, Flow, Query, ask, note
 from dowse.errors import count, positive
 from dowse.maths.geometry import Ball
@@ -42,7 +43,7 @@ class Weight:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoZOOM:
+class AutoZOOM(Attack):
     """Minimise distortion + c·loss by ADAM along random directions of a small grid, up-sampled bilinearly.
 
     Cost an iteration: q + 1 queries, the probes and the check, that is 2; q_after + 1, that is 5, after the first
@@ -71,6 +72,12 @@ class AutoZOOM:
         weight: c to start with.
         period: Iterations between two changes of c.
     """
+
+    name = "autozoom"
+    paper = "Tu et al. 2019 (AAAI)"
+    cost = "q+1, after the first success q_after+1"
+    loss = "margin"
+    uses_scores = False
 
     shrink: bool = True
     subspace: int | tuple[int, int] | None = None

@@ -6,19 +6,26 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check, gradient_at, prior_at
 from dowse.errors import count
 from dowse.maths.geometry import Ball, default_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class Transfer(Attack):
     """PGD on the surrogate alone, its last iterate asked about once. Cost: 1 query in all after the image's own.
 
     Attributes:
         steps: Steps on the surrogate.
         step: η of Eq. (3); None is the paper's for the ball's norm.
     """
+
+    name = "transfer"
+    paper = "PGD on the surrogate, no feedback"
+    cost = "1 in all"
+    needs_surrogate = True
+    uses_scores = False
 
     steps: int = 20
     step: float | None = None
@@ -32,13 +39,19 @@ class Transfer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhiteBox:
+class WhiteBox(Attack):
     """PGD on the target's own gradient, for reference. Cost: 1 query an iteration, a forward and a backward pass.
 
     Attributes:
         steps: Steps before it gives up.
         step: η of Eq. (3); None is the paper's for the ball's norm.
     """
+
+    name = "whitebox"
+    paper = "Madry et al. 2018, Eq. (3)"
+    cost = "1"
+    whitebox = True
+    uses_scores = False
 
     steps: int = 100
     step: float | None = None

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
 from dowse.estimators.base import Estimator
-from dowse.maths.geometry import Ball, default_step
+from dowse.maths.geometry import Ball
 
 
 def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
@@ -32,13 +33,12 @@ def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball
 
 
 @dataclass(frozen=True)
-class PGD:
+class PGD(Attack):
     """An estimator made an attack.
 
     Attributes:
         estimator: What estimates ∇f.
-        step: η of Eq. (3); None is the paper's for the ball's norm, or the estimator's own if it has a
-            `default_step(ball)`.
+        step: η of Eq. (3); None is the estimator's own, `default_step(ball)`.
     """
 
     estimator: Estimator[Any]
@@ -46,9 +46,8 @@ class PGD:
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s), by Eq. (3)."""
-        default = getattr(self.estimator, "default_step", default_step)
-        return pgd(x, f, self.estimator, self.step or default(ball), ball, rng)
+        return pgd(x, f, self.estimator, self.step or self.estimator.default_step(ball), ball, rng)
 
     def check(self, x: Tensor) -> None:
         """Raise what the estimator has against an image like x, (*s), before any query."""
-        self.estimator.init(x)
+        self.estimator.check(x)

@@ -6,14 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dowse.core.conversation import Attack
+from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, Query
 from dowse.maths.geometry import Ball
 from dowse.maths.grid import check_on_grid, on_grid, pixels
 
 
 @dataclass(frozen=True)
-class Quantized:
+class Quantized(Attack):
     """An attack on the 8-bit grid: its ball is a GridBall, and its probes are rounded to the nearest 8-bit images.
 
     A probe is rounded in place, so an attack that looks at what it sent learns the displacement that the target saw.
@@ -38,7 +38,7 @@ class Quantized:
     def check(self, x: Tensor) -> None:
         """Raise what speaks against an image like x, (*s), before any query."""
         check_on_grid(x)
-        getattr(self.attack, "check", lambda x: None)(x)
+        self.attack.check(x)
 
 
 def _rounded(query: Query) -> Query:

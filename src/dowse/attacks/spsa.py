@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.adam import Adam, free_part
+from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
 from dowse.errors import positive
 from dowse.estimators.pairs import ask_pairs, pair_count, rademacher
@@ -14,7 +15,7 @@ from dowse.maths.geometry import Ball, default_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class SPSA:
+class SPSA(Attack):
     """Central differences along q/2 Rademacher directions, ADAM, projection. Cost: q + 1 queries an iteration.
 
     Differences to the original: q = 50 is ours, because the original's 8192 directions a step cost 16,384 queries,
@@ -29,6 +30,11 @@ class SPSA:
         step: The length of ADAM's first step in the ball's norm; None is the original's 0.01 for l∞, PGD's for l2.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
     """
+
+    name = "spsa"
+    paper = "Uesato et al. 2018 (ICML)"
+    cost = "q+1"
+    uses_scores = False
 
     q: int = 50
     sigma: float = 0.01

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.adam import Adam, free_part, published_rate
+from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, ask, check
 from dowse.errors import count, positive
 from dowse.maths.geometry import Ball
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZOO:
+class ZOO(Attack):
     """Slopes along a batch of random coordinates, Eq. (4), and an ADAM step in those. Cost: 2·coordinates + 1 each.
 
     The parameters are the original's, of its variant ZOO-ADAM. Differences to the original: it minimises distortion
@@ -29,6 +30,11 @@ class ZOO:
         step: ADAM's rate; None is the original's, 0.01 for small images (MNIST, CIFAR-10) and 0.002 for ImageNet.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
     """
+
+    name = "zoo"
+    paper = "Chen et al. 2017 (AISec)"
+    cost = "2 · coordinates + 1"
+    uses_scores = False
 
     coordinates: int = 128
     sigma: float = 1e-4

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dowse.attacks.registry import Method
+    from dowse.attacks.adapter import AnyMethod
 
 
 def methods(
@@ -31,7 +31,7 @@ def methods(
         raise typer.BadParameter(str(error), param_hint="NAME") from error
 
 
-def _print_all(known: "list[Method]", console: "Console") -> None:
+def _print_all(known: "list[type[AnyMethod]]", console: "Console") -> None:
     from rich.table import Table
 
     table = Table(
@@ -48,7 +48,7 @@ def _print_all(known: "list[Method]", console: "Console") -> None:
     console.print(table)
 
 
-def _explain(method: "Method", console: "Console") -> None:
+def _explain(method: "type[AnyMethod]", console: "Console") -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -56,15 +56,15 @@ def _explain(method: "Method", console: "Console") -> None:
     console.print(f"needs a surrogate: {_needs(method)} · norms: {', '.join(method.norms)}", highlight=False)
     console.print(f"targeted: {_yes(method.targeted)} · loss: {method.loss}", highlight=False)
     console.print(f"queries an iteration: {method.cost}\n", highlight=False)
-    console.print(about(method.kind) + "\n", markup=False, highlight=False)
+    console.print(about(method) + "\n", markup=False, highlight=False)
     table = Table("option", "default", "what it is", show_lines=False)
-    said = option_docs(method.kind)
-    for option, default in method.defaults.items():
+    said = option_docs(method)
+    for option, default in method.options().items():
         table.add_row(option, str(default), escape(said.get(option, "")))
     console.print(table)
 
 
-def _needs(method: "Method") -> str:
+def _needs(method: "type[AnyMethod]") -> str:
     return "the target's own gradient" if method.whitebox else _yes(method.needs_surrogate)
 
 

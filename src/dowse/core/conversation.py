@@ -22,8 +22,8 @@ class Accept(StrEnum):
     NEVER = "never"
 
 
-class Attack(Protocol):
-    """A whole attack on one image, from the unchanged image on."""
+class HasFlow(Protocol):
+    """What the driver needs of an attack; the whole contract is `dowse.attacks.base.Attack`."""
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Any]:
         """Converse about the image x, (*s), whose loss f is known and paid for."""
@@ -53,7 +53,7 @@ class Task:
     x: Tensor
     label: int | None
     wanted: int | None
-    attack: Attack
+    attack: HasFlow
     ball: Ball
     budget: int
     seed: int

@@ -25,6 +25,11 @@ class Averaging(CosineEstimation):
         threshold: c of Algorithm 2: from μ* = c on, v alone is returned.
     """
 
+    name = "averaging"
+    paper = "Cheng et al. 2019 (NeurIPS), Algorithm 2"
+    cost = "μ*: q+2, or 2 where μ*≥c, plus S or 2S per period; μ: q+2"
+    needs_surrogate = True
+
     mu: float | None = None
     threshold: float = theory.THRESHOLD_C
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from dowse.core.flow import Flow, ask
-from dowse.errors import choose, positive
+from dowse.errors import InputError, choose, positive
+from dowse.estimators.base import Estimator
 from dowse.estimators.pairs import gaussian
 from dowse.maths.geometry import Ball, Norm
 from dowse.maths.sampling import Subspace
@@ -58,7 +59,7 @@ class BanditState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bandits:
+class Bandits(Estimator[BanditState]):
     """A prior that follows the gradient from step to step: T without a subspace, TD with one.
 
     Cost: 3 queries an iteration, the two antithetic queries that update the prior and the check of the iterate.
@@ -83,6 +84,11 @@ class Bandits:
         norm: The norm whose values stand for None, and with it the update: filled in by the run.
     """
 
+    name = "bandits"
+    paper = "Ilyas et al. 2019 (ICLR)"
+    cost = "3: two antithetic queries and the check"
+    uses_scores = False
+
     subspace: int | tuple[int, int] | None = None
     exploration: float | None = None
     probe_length: float | None = None
@@ -99,6 +105,12 @@ class Bandits:
         """The parameters in force."""
         given = {name: getattr(self, name) for name in ("exploration", "probe_length", "online_rate")}
         return PUBLISHED[self.norm]._replace(**{name: value for name, value in given.items() if value is not None})
+
+    def check_run(self, *, norm: Norm, targeted: bool) -> None:
+        """Raise InputError for a run in another norm than the one its values are for."""
+        super().check_run(norm=norm, targeted=targeted)
+        if self.norm != norm:
+            raise InputError(f"your Bandits is for {self.norm}, the run is {norm}: write Bandits(norm={norm!r})")
 
     def default_step(self, ball: Ball) -> float:
         """The image's step in a ball: the paper's, or the same share of a smaller ε."""

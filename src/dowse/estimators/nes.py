@@ -7,11 +7,12 @@ from torch import Tensor
 
 from dowse.core.flow import Flow
 from dowse.errors import positive
+from dowse.estimators.base import Estimator
 from dowse.estimators.pairs import ask_pairs, gaussian, pair_count
 
 
 @dataclass(frozen=True, kw_only=True)
-class NES:
+class NES(Estimator[None]):
     """The average of q/2 central differences along Gaussian directions. Cost: q + 1 queries an iteration.
 
     Differences to the original: the outer step is that of RGF, so that a table compares estimators; the released
@@ -23,6 +24,11 @@ class NES:
         sigma: The standard deviation of a probe, per pixel.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
     """
+
+    name = "nes"
+    paper = "Ilyas et al. 2018 (ICML)"
+    cost = "q+1"
+    uses_scores = False
 
     q: int = 50
     sigma: float = 1e-3

@@ -28,6 +28,11 @@ class PRGF(CosineEstimation):
         exact_subspace: Sample by the remark in A.6, whose directions are exactly orthogonal to v.
     """
 
+    name = "prgf"
+    paper = "Cheng et al. 2019 (NeurIPS), Algorithm 1"
+    cost = "λ*: q+2, or 2 where λ*=1, plus S or 2S per period; λ: q+1"
+    needs_surrogate = True
+
     lam: float | None = None
     exact_subspace: bool = False
 

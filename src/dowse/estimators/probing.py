@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dowse.core.flow import Flow, ask
 from dowse.errors import count, positive
+from dowse.estimators.base import Estimator
 from dowse.maths.sampling import Subspace, sphere
 
 SIGMA_LIMIT = math.sqrt(0.001)  # per pixel: the paper's ε, so a longer probe says nothing about where the ball leads
@@ -55,7 +56,7 @@ class State:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probing:
+class Probing(Estimator[State]):
     """The parameters of random probes, shared by the RGF family.
 
     Attributes:
@@ -64,6 +65,8 @@ class Probing:
         subspace: Side or (height, width) of the data-dependent prior's grid; None for the whole space.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the paper's.
     """
+
+    uses_scores = False
 
     q: int = 50
     sigma: float = 1e-4

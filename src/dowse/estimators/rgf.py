@@ -13,6 +13,10 @@ from dowse.estimators.probing import Probing, State
 class RGF(Probing):
     """The average of q one-sided slopes along random unit directions. Cost: q + 1 queries an iteration."""
 
+    name = "rgf"
+    paper = "Cheng et al. 2019 (NeurIPS), Eq. (5)"
+    cost = "q+1"
+
     def estimate(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
         """ĝ at x, (*s), of Eq. (5)."""
         state = yield from self.settle_sigma(state, x, f, rng)

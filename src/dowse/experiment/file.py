@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from dowse.attacks.registry import Method, find_method, resolve_method
+from dowse.attacks.adapter import AnyMethod
+from dowse.attacks.registry import find_method, resolve_method
 from dowse.errors import InputError, choose, nearest
 from dowse.experiment.spec import Dtype, PlannedRun, RunSpec
 from dowse.images.sources import LABELS
@@ -209,7 +210,7 @@ class Experiment(Words):
                 target=target,
                 image_set=image_set,
                 method=method.name,
-                options=options_of(method) | (grid_options(method.defaults) if words["quantize"] else {}) | options,
+                options=options_of(method) | (grid_options(method.options()) if words["quantize"] else {}) | options,
                 targeted=self.targeted,
                 dtype=self.dtype,
                 **words,
@@ -218,7 +219,7 @@ class Experiment(Words):
             title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
             yield PlannedRun(spec=spec, title=title, budget=self.budget, count=count)
 
-    def _words_of(self, table: MethodTable, method: Method) -> Iterator[dict[str, Any]]:
+    def _words_of(self, table: MethodTable, method: type[AnyMethod]) -> Iterator[dict[str, Any]]:
         """Every combination of the words that a method may say for itself."""
         axes = {word: getattr(table, word) or getattr(self, word) or (DEFAULTS.get(word),) for word in GRID}
         if not method.needs_surrogate:
@@ -264,20 +265,16 @@ def locate(path: str, folder: Path) -> str:
     return str(beside) if beside.exists() else expanded
 
 
-def options_of(method: Method) -> dict[str, Any]:
+def options_of(method: type[AnyMethod]) -> dict[str, Any]:
     """A method's own options and their defaults, without those that words of the experiment give."""
-    return {name: value for name, value in method.defaults.items() if name not in GRID}
+    return {name: value for name, value in method.options().items() if name not in GRID}
 
 
-def _check(spec: RunSpec, method: Method) -> None:
+def _check(spec: RunSpec, method: type[AnyMethod]) -> None:
     """Raise InputError for a run that cannot be run."""
     if method.needs_surrogate and not spec.surrogate:
         raise InputError(f'method {method.name!r} needs a surrogate: write surrogate = "dowse:NAME"')
-    if spec.norm not in method.norms:
-        raise InputError(f"method {method.name!r} is defined for {', '.join(method.norms)}, not for {spec.norm}")
-    if spec.targeted and not method.targeted:
-        raise InputError(f"method {method.name!r} cannot aim at a class: leave targeted out")
-    resolve_method(spec.method, norm=spec.norm, step=spec.step, options=spec.options)
+    resolve_method(spec.method, norm=spec.norm, step=spec.step, options=spec.options, targeted=spec.targeted)
 
 
 def _as_option(value: Any) -> Any:

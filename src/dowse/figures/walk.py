@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from dowse.api import attack, estimate
-from dowse.attacks import PGD
+from dowse.attacks import PGD, Attack
 from dowse.core.flow import Flow, Note, PriorAt, Query
 from dowse.errors import InputError
-from dowse.estimators import PRGF
+from dowse.estimators import PRGF, Estimator
 from dowse.estimators.probing import State
 from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass
-class Watched:
+class Watched(Estimator[State]):
     """An estimator at its usual work, while all it asks and hears of importance is written down."""
 
     estimator: PRGF
@@ -72,13 +72,14 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Walk(Attack):
     """PGD, Eq. (3), on a watched estimator, for so many iterations at most."""
+
+    name = "prgf"  # the random stream is that of the plain attack, and so is the path
+    needs_surrogate = True
 
     estimator: Watched
     iterations: int
-    name = "prgf"  # the random stream is that of the plain attack, and so is the path
-    needs_surrogate = True
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[None]:
         """Attack x, (*s)."""

@@ -1,0 +1,73 @@
+"""What a method says about itself: the half of the contract that estimators and whole attacks share."""
+
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+from torch import Tensor
+
+from dowse.errors import InputError
+from dowse.maths.geometry import Norm
+from dowse.maths.losses import LossName
+
+
+class Method:
+    """The base of every estimator (`dowse.estimators.base`) and of every attack (`dowse.attacks.base`).
+
+    A method is a frozen dataclass: its fields are its options. What it is and needs stands in class attributes, each
+    with a default; a method sets those that are otherwise. Write them without an annotation (`name = "rgf"`), for an
+    annotated one would be taken for an option.
+
+    Attributes:
+        name: What it is called, and what its images' random streams are keyed by; the class's name unless set.
+        paper: Where it comes from.
+        cost: Its queries per iteration, in words.
+        needs_surrogate: Whether it asks for transfer gradients; without a surrogate a run is then refused.
+        whitebox: Whether it needs the target's own gradient.
+        norms: The norms it is defined for; a run in another one is refused.
+        targeted: Whether it can aim at a class; if not, a targeted run is refused.
+        loss: The loss it runs on unless the caller names one.
+        uses_scores: Whether it looks at `Answer.scores`. The log of a run that may be resumed holds them only then;
+            True is the safe word for a method that has not said.
+    """
+
+    name: str = "method"
+    paper: str = ""
+    cost: str = ""
+    needs_surrogate: bool = False
+    whitebox: bool = False
+    norms: tuple[Norm, ...] = ("l2", "linf")
+    targeted: bool = True
+    loss: LossName = "ce"
+    uses_scores: bool = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Its options and their defaults, MISSING where there is none; the norm is the run's to say."""
+        return {
+            one.name: one.default if one.default_factory is MISSING else one.default_factory()
+            for one in fields_of(cls)
+            if one.name != "norm"
+        }
+
+    def check(self, x: Tensor) -> None:
+        """Raise InputError for an image like x, (*s), that it cannot attack; called before any query."""
+
+    def check_run(self, *, norm: Norm, targeted: bool) -> None:
+        """Raise InputError for a run that it is not defined for."""
+        if norm not in self.norms:
+            raise InputError(f"method {self.name!r} is defined for {', '.join(self.norms)}, not for {norm}")
+        if targeted and not self.targeted:
+            raise InputError(f"method {self.name!r} cannot aim at a class: leave targeted out")
+
+
+FACTS = tuple(Method.__annotations__)
+
+
+def fields_of(kind: Any) -> list[Field[Any]]:
+    """What a method is made with: the fields of a dataclass; any other class is made with nothing."""
+    return [one for one in fields(kind) if one.init] if is_dataclass(kind) else []
