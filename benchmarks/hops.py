@@ -1,0 +1,145 @@
+"""How many functions, in how many files, one image passes through: from `dowse run` to its row, and to the report.
+
+    python -m benchmarks.hops
+
+A hop is a function of dowse that is entered at least once: by name, without lambdas and comprehensions, and without
+what runs when a module is imported. One image of 8×8 pixels is attacked with rgf in this process, a tiny network as
+target, until its row is committed; then `dowse report` reads the store. The first run is for imports alone.
+"""
+
+import argparse
+import contextlib
+import inspect
+import io
+import json
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+TARGET = """
+import torch
+
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 4)).eval()
+"""
+EXPERIMENT = """
+target = "torch:hops_target:net"
+method = { name = "rgf", q = 5 }
+budget = 60
+images = "image.png"
+"""
+
+
+class Watch:
+    """Collects the code that is entered while it looks on."""
+
+    def __init__(self) -> None:
+        self.seen: set[CodeType] = set()
+        self.asked: set[CodeType] | None = None  # what is entered from the first question on
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            self.seen.add(frame.f_code)
+            if self.asked is not None:
+                self.asked.add(frame.f_code)
+            elif frame.f_code.co_name == "check" and frame.f_code.co_filename.endswith("flow.py"):
+                self.asked = {frame.f_code}
+
+    def start(self) -> None:
+        self.seen.clear()
+        self.asked = None
+        sys.setprofile(self)
+
+    def stop(self) -> None:
+        sys.setprofile(None)
+
+
+def by_file(entered: set[CodeType]) -> dict[str, list[str]]:
+    """The functions of dowse among the code entered, by file."""
+    import dowse
+
+    home, found = Path(dowse.__file__).parent, dict[str, list[str]]()
+    for code in entered:
+        path, is_function = Path(code.co_filename), code.co_flags & inspect.CO_NEWLOCALS
+        if is_function and path.is_relative_to(home) and "<" not in code.co_qualname.rpartition("<locals>.")[2]:
+            found.setdefault(str(path.relative_to(home)), []).append(code.co_qualname)
+    return {path: sorted(names) for path, names in sorted(found.items())}
+
+
+class Connection(sqlite3.Connection):
+    """A database that ends the watch once a row is committed."""
+
+    watch: Watch | None = None
+    row = False
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        cursor = super().execute(statement, *values)
+        self.row = self.row or " INTO rows " in statement
+        if self.row and statement == "COMMIT" and Connection.watch is not None:
+            Connection.watch.stop()
+        return cursor
+
+
+@contextlib.contextmanager
+def connections_watched(watch: Watch | None) -> Iterator[None]:
+    connect = sqlite3.connect
+    Connection.watch = watch
+    sqlite3.connect = lambda *words, **more: connect(*words, **more, factory=Connection)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sqlite3.connect, Connection.watch = connect, None
+
+
+def command(*words: str) -> None:
+    """A command line in this process, its words unheard."""
+    from dowse.cli import app
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        app(list(words), standalone_mode=False)
+
+
+def count(folder: Path) -> dict[str, dict[str, list[str]]]:
+    """The hops to the row and to the report, by file."""
+    from PIL import Image
+
+    (folder / "hops_target.py").write_text(TARGET)
+    (folder / "hops.toml").write_text(EXPERIMENT)
+    Image.effect_noise((8, 8), 80).convert("RGB").save(folder / "image.png")
+    sys.path.insert(0, str(folder))
+    found, watch = {}, Watch()
+    for out in ("imports", "watched"):
+        with contextlib.chdir(folder), connections_watched(watch if out == "watched" else None):
+            watch.start()
+            command("run", "hops.toml", "--out", out)
+            watch.stop()
+            found["from `dowse run` to the row"] = by_file(watch.seen)
+            found["from the first question to the row"] = by_file(watch.asked or set())
+            watch.start()
+            command("report", out)
+            watch.stop()
+            found["from `dowse report` to the page"] = by_file(watch.seen)
+    return found
+
+
+def main() -> None:
+    """Print the numbers, or the hops themselves as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print every hop")
+    words = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = count(Path(folder))
+    if words.json:
+        print(json.dumps(found, indent=1))
+        return
+    for name, files in found.items():
+        print(f"{name}: {sum(map(len, files.values()))} functions in {len(files)} files")
+
+
+if __name__ == "__main__":
+    main()
