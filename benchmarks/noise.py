@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse import models
+from dowse.core.target import as_target
 from dowse.defences import Randomization
 from dowse.images import sets as data
 from dowse.machine.cpu import ensure_fast_malloc
@@ -51,7 +52,7 @@ def known(net: nn.Module) -> tuple[Tensor, Tensor]:
 
 def measure(target: nn.Module, priors: Sequence[SurrogatePrior], x: Tensor, label: Tensor) -> Iterator[float]:
     """Of one image, (C, H, W): cosines of both priors, spread of f; for each σ f's rise along v, the norm's factor."""
-    draws = DRAWS if getattr(target, "takes_row_seeds", False) else 2
+    draws = DRAWS if as_target(target).takes_row_seeds else 2
     rows, labels = x.expand(draws, *x.shape), label.expand(draws)
     gradients = SurrogatePrior(target, OBJECTIVE).gradient(rows, labels, torch.arange(draws)).double()
     halves = gradients.view(2, -1, *x.shape).mean(1)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from benchmarks.figure import Figure, seconds
 from benchmarks.targets import imagenet_target, noise_images
-from dowse.core.oracle import Target, default_batch_size
+from dowse.core.oracle import default_batch_size
+from dowse.core.target import TargetLike
 from dowse.targets import resolve_target
 from dowse.targets.export import export_onnx
 
@@ -35,7 +36,7 @@ def figures() -> list[Figure]:
     ]
 
 
-def _race(net: Target, file: Target, batch: Tensor) -> tuple[float, float]:
+def _race(net: TargetLike, file: TargetLike, batch: Tensor) -> tuple[float, float]:
     """Seconds that each needs for ROWS rows; by turns, so that another load on the machine slows both."""
     eager = fast = 0.0
     with torch.no_grad():

@@ -14,7 +14,7 @@ import torch
 
 import dowse
 from dowse import models
-from dowse.core.oracle import Target
+from dowse.core.target import TargetLike
 from dowse.images.sets import ImageSet, load_folder
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.shared_folder import shared_folder
@@ -41,7 +41,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 HEADING = f"{'method':22} {'ASR':>6} {'AVG. Q':>7} {'median':>7} {'mean':>7} {'minutes':>8}"
 
 
-def correct_images(target: Target, folder: Path, n: int) -> ImageSet:
+def correct_images(target: TargetLike, folder: Path, n: int) -> ImageSet:
     """The first n images of a folder that the target classifies right, at 224×224."""
     images = load_folder(folder, limit=2 * n, size=224)
     with torch.no_grad():
@@ -50,7 +50,7 @@ def correct_images(target: Target, folder: Path, n: int) -> ImageSet:
     return ImageSet(images.images[right], images.labels[right], tuple(images.names[i] for i in right.tolist()))
 
 
-def row(target: Target, images: ImageSet, title: str, norm: Norm, budget: int, seed: int) -> dict[str, Any]:
+def row(target: TargetLike, images: ImageSet, title: str, norm: Norm, budget: int, seed: int) -> dict[str, Any]:
     """One method's row."""
     method, options = ROWS[title]
     start = time.perf_counter()

@@ -15,8 +15,8 @@ from dowse.core.conversation import Task
 from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.observers import Observer
-from dowse.core.oracle import Target
 from dowse.core.result import End, Outcome, Result
+from dowse.core.target import TargetLike
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball, Norm
@@ -26,7 +26,7 @@ from dowse.surrogates.prior import SurrogateLike
 
 
 def attack(
-    target: Target | str,
+    target: TargetLike | str,
     x: Tensor,
     y: Labels | None = None,
     *,
@@ -106,7 +106,7 @@ def attack(
     return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
 
 
-def stream(target: Target | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
+def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
     """Attack any number of images lazily and yield each Outcome as it comes, in the order in which they end.
 
     Memory depends on concurrency, q and the image's size, never on the number of images. Each image is checked as it
@@ -148,7 +148,7 @@ class Estimate:
 
 
 def estimate(
-    target: Target | str,
+    target: TargetLike | str,
     x: Tensor,
     y: Labels | None = None,
     *,

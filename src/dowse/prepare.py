@@ -13,15 +13,16 @@ from dowse.core.conversation import Accept, Task
 from dowse.core.driver import drive
 from dowse.core.inputs import Image, check_pixels, check_target
 from dowse.core.observers import Journal, Observer, Progress
-from dowse.core.oracle import Oracle, Target
+from dowse.core.oracle import Oracle
 from dowse.core.result import Outcome
 from dowse.core.seeds import image_id
+from dowse.core.target import TargetLike
 from dowse.errors import InputError, choose, count, positive
 from dowse.maths.geometry import Ball, Norm, make_ball
 from dowse.maths.grid import GridBall, grid_options, snapped
 from dowse.maths.losses import LossName, Objective, Outputs
 from dowse.surrogates.prior import SurrogateLike, as_prior
-from dowse.targets import Mask, resolve_target
+from dowse.targets import Mask, open_target
 
 OnProgress = Callable[[Progress], None]
 
@@ -79,7 +80,7 @@ class Run:
         like: One image, for its shape, dtype and device.
     """
 
-    def __init__(self, target: Target | str, settings: Settings, like: Tensor) -> None:
+    def __init__(self, target: TargetLike | str, settings: Settings, like: Tensor) -> None:
         choose("accept", settings.accept, list(Accept))
         count(budget=settings.budget, concurrency=settings.concurrency, repeats=settings.repeats)
         if settings.verify != 0:
@@ -102,12 +103,12 @@ class Run:
         if settings.quantize:
             self.attack = Quantized(self.attack)
             self.ball = GridBall(self.ball)
-        target = resolve_target(target) if isinstance(target, str) else target
-        check_target(target, like, whitebox=self.method.whitebox)
+        opened = open_target(target)
+        check_target(opened, like, whitebox=self.method.whitebox)
         mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
         loss, outputs = settings.loss or self.method.loss, settings.outputs if mask is None else "probs"
         objective = Objective(loss, outputs, settings.targeted)
-        self.oracle = Oracle(target, objective, settings.batch_size, mask)
+        self.oracle = Oracle(opened, objective, settings.batch_size, mask)
         self.oracle.learn_classes(like)
         self.prior = as_prior(
             settings.surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,

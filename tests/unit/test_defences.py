@@ -246,8 +246,10 @@ class TestAnyDefence:
         reply = oracle.ask([Request(x, 0, row_seeds(0, "a", 0, 7) if oracle.takes_row_seeds else None)])[0]
         assert (reply.sent, reply.answered) == (14, 7)
 
-    def test_a_plain_classifier_has_no_account(self):
-        assert not hasattr(Jpeg(Anything()), "deliver")
+    def test_of_a_plain_classifier_every_row_is_sent_and_answered_once(self):
+        delivery = Jpeg(Anything()).deliver(photographs())
+        assert delivery.sent.tolist() == [1] * 4
+        assert delivery.answered.all()
         assert Jpeg(Anything()).rows_per_call is None
 
     @pytest.mark.parametrize("make", [Jpeg, Randomization])

@@ -9,7 +9,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from dowse.errors import InputError
-from dowse.images.sources import UNREADABLE, input_size, open_images
+from dowse.images.sources import UNREADABLE, open_images
+from dowse.targets import input_size
 
 
 def picture(path: Path, size: tuple[int, int] = (8, 6), color: tuple[int, int, int] = (255, 0, 51)) -> None:

@@ -107,25 +107,21 @@ def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:
     import torch
 
     from dowse.core.oracle import default_batch_size
-    from dowse.images.sources import input_size
-    from dowse.targets import parse_spec, resolve_target
+    from dowse.targets import input_size, open_target, parse_spec
 
     if (rate := parse_spec(spec).options.get("rate")) is not None:
         return float(rate)
-    target: Any = resolve_target(spec)
+    target = open_target(spec)
     x = source.read(0, experiment.images.size or input_size(spec))
-    if isinstance(target, torch.nn.Module):
-        dtype = torch.float64 if experiment.dtype == "float64" else torch.float32
-        target, x = target.to(dtype), x.to(dtype)
-    batch = experiment.batch_size or getattr(target, "rows_per_call", None) or default_batch_size(x.unsqueeze(0))
-    points = x.expand(batch, *x.shape).contiguous()
-    takes_seeds = getattr(target, "takes_row_seeds", False)
-    more = {"seeds": torch.arange(batch)} if takes_seeds else {}
+    dtype = torch.float64 if experiment.dtype == "float64" else torch.float32
+    target, x = target.to("cpu", dtype), x.to(dtype)
+    batch = experiment.batch_size or target.rows_per_call or default_batch_size(x.unsqueeze(0))
+    points, seeds = x.expand(batch, *x.shape).contiguous(), torch.arange(batch)
     rows, begun = 0, 0.0
     with torch.no_grad():
-        target(points, **more)
+        target(points, seeds)
         begun = time.perf_counter()
         while time.perf_counter() - begun < SECONDS:
-            target(points, **more)
+            target(points, seeds)
             rows += batch
     return rows / (time.perf_counter() - begun)

@@ -56,8 +56,7 @@ def train_denoiser(
         from dowse.defences.denoiser import load_denoiser
         from dowse.defences.train_denoiser import Learner, Training
         from dowse.errors import InputError
-        from dowse.images.sources import input_size
-        from dowse.targets import resolve_surrogate
+        from dowse.targets import input_size, resolve_surrogate
 
         torch.set_num_threads(threads)
         if test_source is not None and not (hold_out or test_images):

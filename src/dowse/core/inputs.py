@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from dowse.core.target import Target
 from dowse.errors import InputError
 
 Labels = Tensor | Sequence[int]
@@ -92,29 +93,20 @@ def as_labels(name: str, labels: Labels | None, n: int) -> list[int | None]:
     return [int(value) for value in values]
 
 
-def check_target(target: Any, like: Tensor, *, whitebox: bool) -> None:
-    """Raise InputError unless the target can be called, gives gradients if they are needed, and fits the images."""
-    if not callable(target):
+def check_target(target: Target, like: Tensor, *, whitebox: bool) -> None:
+    """Raise InputError unless the target gives gradients if they are needed, and fits the images."""
+    if whitebox and not target.differentiable:
         raise InputError(
-            f"target must be an nn.Module or a callable from points to scores, got {type(target).__name__}"
-        )
-    if whitebox and not isinstance(target, nn.Module):
-        raise InputError(f"this method needs the target's own gradient, so an nn.Module, got {type(target).__name__}")
-    if whitebox and not getattr(target, "differentiable", True):
-        raise InputError(
-            f"this method needs the target's own gradient, {type(target).__name__} has none: attack the net behind it, "
-            "or use a method that asks for scores only"
+            f"this method needs the target's own gradient, so an nn.Module, got {target.name}, which gives none: "
+            "attack the net behind it, or use a method that asks for scores only"
         )
     check_fits("target", target, like)
 
 
-def check_fits(name: str, net: Any, like: Tensor) -> None:
-    """Raise InputError if a module's parameters have another dtype or device than the images."""
-    if not isinstance(net, nn.Module):
-        return
-    weight = next((p for p in net.parameters() if p.is_floating_point()), None)
-    if weight is not None and (weight.dtype, weight.device) != (like.dtype, like.device):
+def check_fits(name: str, net: Target, like: Tensor) -> None:
+    """Raise InputError if a network's weights have another dtype or device than the images."""
+    if net.kind is not None and net.kind != (like.dtype, like.device):
         raise InputError(
-            f"the images are {like.dtype} on {like.device}, the {name} is {weight.dtype} on {weight.device}: "
+            f"the images are {like.dtype} on {like.device}, the {name} is {net.kind.dtype} on {net.kind.device}: "
             f"move one of them, for example x.to({name}'s device and dtype)"
         )

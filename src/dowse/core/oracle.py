@@ -7,14 +7,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dowse.core.reply import Received, Reply, Request, join, make_replies
-from dowse.core.target import Delivery
-from dowse.errors import InputError
+from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
+from dowse.errors import InputError, count
 from dowse.maths.losses import Objective
-
-Target = Callable[..., Tensor]
 
 
 class _Span(NamedTuple):
@@ -28,13 +26,8 @@ class _Span(NamedTuple):
 class Oracle:
     """Answers questions about images with the target's scores.
 
-    A target whose attribute `takes_row_seeds` is true is called as `target(points, seeds=(n,) int64)` and must draw
-    its noise per row from them, so that an image's result does not depend on its neighbours. A target with a method
-    `deliver` (see `dowse.core.target`) accounts for its rows itself, one by one, as one that retries must; of any
-    other, a call counts every row as sent once, and answered unless it raises.
-
     Args:
-        target: From points (n, *s) in [0, 1] to scores (n, K).
+        target: From points (n, *s) in [0, 1] to scores (n, K); see `dowse.core.target` for its parts.
         objective: What f and "adversarial" mean.
         batch_size: The most rows of one forward pass; None takes the target's `rows_per_call`, or chooses by the
             image's size.
@@ -43,22 +36,22 @@ class Oracle:
 
     def __init__(
         self,
-        target: Target,
+        target: TargetLike,
         objective: Objective,
         batch_size: int | None = None,
         mask: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {batch_size}")
-        if isinstance(target, nn.Module) and target.training:
+        if batch_size is not None:
+            count(batch_size=batch_size)
+        self.target = as_target(target)
+        if self.target.in_training:
             warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)
-        self.target = target
         self.objective = objective
-        self.batch_size = batch_size or getattr(target, "rows_per_call", None)
+        self.batch_size = batch_size or self.target.rows_per_call
         self.mask = mask
         self.classes: int | None = None
         self._labels_to_check: set[int] = set()
-        self.takes_row_seeds = bool(getattr(target, "takes_row_seeds", False))
+        self.takes_row_seeds = self.target.takes_row_seeds
         self.busy = 0.0  # seconds the target has worked on questions
 
     def learn_classes(self, like: Tensor) -> None:
@@ -66,15 +59,15 @@ class Oracle:
         if self.classes is not None:
             return
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                scores = self._forward(like.new_empty((0, *like.shape)), torch.empty(0, dtype=torch.int64))
+                seeds = torch.empty(0, dtype=torch.int64) if self.takes_row_seeds else None
+                scores = checked_scores(self.target(like.new_empty((0, *like.shape)), seeds), 0)
         except InputError:  # the target itself says that it cannot take such images
             raise
         except Exception:
             return
-        if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] > 0:
-            self.classes = scores.shape[1]
+        self.classes = scores.shape[1] or None
 
     def check_label(self, label: int) -> None:
         """Raise InputError if a label cannot be one of the target's classes: now, or as soon as they are known."""
@@ -154,11 +147,9 @@ class Oracle:
             row = rows.stop
 
     def _deliver(self, points: Tensor, seeds: Tensor | None) -> Delivery:
-        """Hand over one batch, its answers checked; raises only where no row has its own account."""
-        deliver = getattr(self.target, "deliver", None)
-        if deliver is None:
-            return Delivery.whole(self._checked(self._forward(points, seeds), len(points)))
-        delivery: Delivery = deliver(points, seeds=seeds) if self.takes_row_seeds else deliver(points)
+        """Hand over one batch, its answers checked."""
+        with torch.no_grad():
+            delivery = self.target.deliver(points, seeds)
         if delivery.scores is None:
             return delivery
         try:
@@ -166,25 +157,19 @@ class Oracle:
         except TypeError as cause:
             return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
 
-    def _forward(self, points: Tensor, seeds: Tensor | None) -> Tensor:
-        with torch.no_grad():
-            return self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
-
     def _forward_backward(
         self, requests: Sequence[Request], points: Tensor, batch: Sequence[_Span], seeds: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         labels = torch.tensor([requests[i].label for i, a, b in batch for _ in range(b - a)], device=points.device)
         with torch.enable_grad():
             points = points.detach().clone().requires_grad_()
-            scores = self.target(points, seeds=seeds) if self.takes_row_seeds else self.target(points)
+            scores = self.target(points, seeds)
             (gradients,) = torch.autograd.grad(self.objective.value(scores.double(), labels).sum(), points)
         return scores, gradients
 
-    def _checked(self, scores: object, n: int) -> Tensor:
+    def _checked(self, answer: object, n: int) -> Tensor:
         """Scores as (n, K) float64 on the CPU, or a TypeError that says what came instead."""
-        if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != n:
-            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}")
+        scores = checked_scores(answer, n)
         if self.classes is None:
             self.classes = scores.shape[1]
         if scores.shape[1] != self.classes:

@@ -1,10 +1,15 @@
-"""What became of rows that were handed to a target, row by row: sent how often, answered or not."""
+"""The one Target protocol: all that the program asks of what is attacked; and what became of the rows handed to it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from dowse.errors import InputError
+
+Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -33,24 +38,150 @@ class Delivery:
         return cls(scores, torch.ones(n, dtype=torch.int64), torch.ones(n, dtype=torch.bool))
 
     @classmethod
-    def failed(cls, n: int, cause: Exception) -> "Delivery":
-        """All n rows were handed over once and none was answered."""
-        return cls(None, torch.ones(n, dtype=torch.int64), torch.zeros(n, dtype=torch.bool), cause)
+    def failed(cls, n: int, cause: Exception, *, sent: int = 1) -> "Delivery":
+        """All n rows were handed over `sent` times and none was answered."""
+        return cls(None, torch.full((n,), sent), torch.zeros(n, dtype=torch.bool), cause)
 
 
-class Delivers(Protocol):
-    """A target that accounts for its rows itself, because it sends some of them again or in several requests.
+class Kind(NamedTuple):
+    """The element type and the device of a network's weights, which its images must have too."""
+
+    dtype: torch.dtype
+    device: torch.device
+
+
+class Target:
+    """What is attacked: points (n, C, H, W) in [0, 1] to scores (n, K).
+
+    This is all that the program asks of a target, with the default of each part. `as_target` makes one of a module or a
+    callable, so a target of your own may be a subclass, or any callable that has those of the attributes and methods
+    below that differ from the default.
 
     Attributes:
-        rows_per_call: How many rows it likes best in one call, where the run does not say (`batch_size=`).
+        takes_row_seeds: Whether it draws noise. It is then given a seed for each row, (n,) int64, and must draw each
+            row's noise from that alone, so that an image's result does not depend on its neighbours.
+        rows_per_call: How many rows it likes best in one call, where the run does not say (`batch_size=`); None leaves
+            it to the image's size.
+        differentiable: Whether gradients pass through it.
+        input_shape: (C, H, W) of the images it takes, as far as it knows; None if it takes any, or does not say.
     """
 
-    rows_per_call: int | None
+    takes_row_seeds: bool = False
+    rows_per_call: int | None = None
+    differentiable: bool = False
+    input_shape: Shape | None = None
 
-    def __call__(self, points: Tensor) -> Tensor:
-        """Scores (n, K) of points (n, *s), or the cause why there are none, raised."""
-        ...
+    def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
+        """Scores (n, K) of points (n, *s), or the cause why there are none, raised.
 
-    def deliver(self, points: Tensor) -> Delivery:
-        """Hand over points, (n, *s); a row that cannot be answered is reported, not raised."""
-        ...
+        A call of no rows costs nothing: it tells K by its shape, (0, K), or raises, InputError where images of that
+        shape can never be answered. Who takes no seeds need not look at them.
+        """
+        raise NotImplementedError
+
+    def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
+        """Hand over points, (n, *s); a row that cannot be answered is reported, not raised.
+
+        By default a call hands every row over once and answers all of them or, if it raises, none. A target that sends
+        rows again, or in several requests, keeps its own account here.
+        """
+        return Delivery.whole(checked_scores(self(points, seeds), len(points)))
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> Self:
+        """Itself, its weights moved, where it has any in this process."""
+        return self
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return type(self).__name__
+
+    @property
+    def kind(self) -> Kind | None:
+        """Of its weights; None if it takes images of any."""
+        return None
+
+    @property
+    def in_training(self) -> bool:
+        """Whether it is in training mode, where dropout and the batch's own statistics change answers."""
+        return False
+
+
+TargetLike = Target | nn.Module | Callable[..., Tensor]
+"""What `as_target` takes."""
+
+
+def as_target(given: Any) -> Target:
+    """A Target of whatever maps points to scores: a Target as it is, a module, or any callable.
+
+    Of the latter two those attributes of Target are read, once, that they have; nobody asks again whether something has
+    one. Models of other forms than tensors (n, C, H, W) to tensors (n, K) become callables in `dowse.targets.adapters`.
+    """
+    if isinstance(given, Target):
+        return given
+    if not callable(given):
+        raise InputError(f"target must be an nn.Module or a callable from points to scores, got {type(given).__name__}")
+    return AdaptedTarget(given)
+
+
+class AdaptedTarget(Target):
+    """A module or a callable as a Target; it adds a function call and copies nothing.
+
+    Args:
+        given: From points to scores, with any of the attributes of Target.
+    """
+
+    def __init__(self, given: Callable[..., Tensor]) -> None:
+        self.given = given
+        self.module = given if isinstance(given, nn.Module) else None
+        self.takes_row_seeds = bool(getattr(given, "takes_row_seeds", False))
+        self.differentiable = bool(getattr(given, "differentiable", self.module is not None))
+        self.rows_per_call = getattr(given, "rows_per_call", None)
+        self.input_shape = getattr(given, "input_shape", None)
+        self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
+        self._close: Callable[[], None] = getattr(given, "close", super().close)
+
+    def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
+        return self.given(points, seeds=seeds) if self.takes_row_seeds else self.given(points)
+
+    def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
+        if self._deliver is None:
+            return super().deliver(points, seeds)
+        return self._deliver(points, seeds=seeds) if self.takes_row_seeds else self._deliver(points)
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> Self:
+        if self.module is not None:
+            self.module.to(device, dtype)
+        return self
+
+    def close(self) -> None:
+        self._close()
+
+    @property
+    def name(self) -> str:
+        return type(self.given).__name__
+
+    @property
+    def kind(self) -> Kind | None:
+        return None if self.module is None else kind_of(self.module)
+
+    @property
+    def in_training(self) -> bool:
+        return self.module is not None and self.module.training
+
+
+def kind_of(net: nn.Module) -> Kind | None:
+    """The kind of a module's weights; None if it has none."""
+    weight = next((p for p in net.parameters() if p.is_floating_point()), None)
+    return None if weight is None else Kind(weight.dtype, weight.device)
+
+
+def checked_scores(scores: object, n: int) -> Tensor:
+    """Scores if they are a tensor (n, K), or a TypeError that says what came instead."""
+    if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != n:
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}")
+    return scores

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from dowse.defences.base import Classifier, Defence
+from dowse.core.target import TargetLike
+from dowse.defences.base import Defence
 from dowse.defences.denoiser import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.jpeg import Jpeg
 from dowse.defences.randomization import Randomization
@@ -19,7 +20,7 @@ __all__ = [
     "shipped_denoiser",
 ]
 
-DEFENCES: dict[str, Callable[[Classifier, str | None], Defence]] = {
+DEFENCES: dict[str, Callable[[TargetLike, str | None], Defence]] = {
     "jpeg": Jpeg.for_spec,
     "randomization": Randomization.for_spec,
     "denoiser": Denoiser.for_spec,

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dowse.defences.base import Classifier, Defence
+from dowse.core.target import TargetLike
+from dowse.defences.base import Defence
 from dowse.errors import InputError, positive
 from dowse.machine.cpu import channels_last
 from dowse.models.cifar import CifarResNet
@@ -35,7 +36,7 @@ class Denoiser(Defence):
         unet: From images to the predicted noise, of the same shape.
     """
 
-    def __init__(self, net: Classifier, unet: "DenoisingUNet") -> None:
+    def __init__(self, net: TargetLike, unet: "DenoisingUNet") -> None:
         super().__init__(net)
         self.unet = unet
 
@@ -45,7 +46,7 @@ class Denoiser(Defence):
         return denoised
 
     @classmethod
-    def for_spec(cls, net: Classifier, argument: str | None) -> "Denoiser":
+    def for_spec(cls, net: TargetLike, argument: str | None) -> "Denoiser":
         """`denoiser` with the weights that ship for this classifier, or `denoiser:PATH` with those of a file."""
         return cls(net, load_denoiser(argument) if argument else shipped_denoiser(net))
 
@@ -150,7 +151,7 @@ def shipped_files() -> list[Path]:
     return sorted(folder.glob("denoiser_*.safetensors"))
 
 
-def shipped_denoiser(net: Classifier) -> DenoisingUNet:
+def shipped_denoiser(net: TargetLike) -> DenoisingUNet:
     """The U-Net that comes with Dowse for a built-in classifier, or InputError if there is none for this one."""
     while isinstance(net, Defence):
         net = net.net

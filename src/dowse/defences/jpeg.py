@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from dowse.defences.base import Classifier, Defence
+from dowse.core.target import TargetLike
+from dowse.defences.base import Defence
 from dowse.errors import InputError
 
 Pixels = NDArray[np.uint8]
@@ -31,7 +32,7 @@ class Jpeg(Defence):
 
     has_gradient = False
 
-    def __init__(self, net: Classifier, quality: int = 75) -> None:
+    def __init__(self, net: TargetLike, quality: int = 75) -> None:
         super().__init__(net)
         if not 1 <= quality <= 95:
             raise InputError(f"a JPEG quality lies between 1 and 95, got {quality!r}")
@@ -50,7 +51,7 @@ class Jpeg(Defence):
         return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).to(x) / 255
 
     @classmethod
-    def for_spec(cls, net: Classifier, argument: str | None) -> "Jpeg":
+    def for_spec(cls, net: TargetLike, argument: str | None) -> "Jpeg":
         """`jpeg` with quality 75, or `jpeg:QUALITY`."""
         try:
             return cls(net, 75 if not argument else int(argument))

@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dowse.core.seeds import uniform_of
-from dowse.defences.base import Classifier, Defence
+from dowse.core.target import TargetLike
+from dowse.defences.base import Defence
 from dowse.errors import InputError
 
 GROWTH = 331 / 299  # the paper's padded side over the side of its images
@@ -29,7 +30,7 @@ class Randomization(Defence):
 
     draws_noise = True
 
-    def __init__(self, net: Classifier, fixed_size: bool = False) -> None:
+    def __init__(self, net: TargetLike, fixed_size: bool = False) -> None:
         super().__init__(net)
         self.fixed_size = fixed_size
 
@@ -54,7 +55,7 @@ class Randomization(Defence):
         return F.interpolate(canvas, size=(height, width), mode="bilinear", antialias=True)
 
     @classmethod
-    def for_spec(cls, net: Classifier, argument: str | None) -> "Randomization":
+    def for_spec(cls, net: TargetLike, argument: str | None) -> "Randomization":
         """`randomization`, or `randomization:fixed` for a net that takes one size only."""
         if argument not in (None, "", "fixed"):
             raise InputError(f"randomization:{argument} is unknown: write randomization or randomization:fixed")

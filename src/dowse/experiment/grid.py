@@ -2,7 +2,8 @@
 
 from dowse.experiment.file import Experiment
 from dowse.experiment.spec import PlannedRun
-from dowse.images.sources import ImageSource, input_size
+from dowse.images.sources import ImageSource
+from dowse.targets import input_size
 from dowse.targets.digest import weights_digest
 
 

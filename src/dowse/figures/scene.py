@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from dowse.core.inputs import check_target
+from dowse.core.target import as_target
 from dowse.errors import InputError
 from dowse.figures.setting import Setting
 from dowse.images.sets import demo_photographs, imagenet_names
-from dowse.images.sources import UNREADABLE, input_size, open_images
+from dowse.images.sources import UNREADABLE, open_images
 from dowse.machine.shared_folder import shared_folder
 from dowse.surrogates.prior import Surrogate, own_size
-from dowse.targets import resolve_surrogate, resolve_target
+from dowse.targets import input_size, resolve_surrogate, resolve_target
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
 
@@ -58,7 +59,7 @@ def make_scene(setting: Setting) -> Scene:
     kept: list[tuple[str, Tensor, int]] = []
     left_out = 0
     for name, x, label in _read(setting):
-        check_target(target, x, whitebox=True)
+        check_target(as_target(target), x, whitebox=True)
         with torch.no_grad():
             predicted = int(target(x.unsqueeze(0)).argmax())
         if label is None or predicted == label:

@@ -5,7 +5,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from torch.nn.functional import interpolate
 
 from dowse.errors import InputError
 from dowse.images.sets import read_image
-from dowse.targets import declared_shape, parse_spec, resolve_target
 
 LABELS = ("auto", "target")  # any other word is the path of a table
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -89,19 +87,6 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
         entries = [Entry(entry.name, None, entry.target_label) for entry in source.entries]
         return ImageSource(entries, f"{source.fingerprint}-target", source.read)
     return source
-
-
-@lru_cache(maxsize=64)
-def input_size(spec: str) -> int | None:
-    """The side of the square images that a target or surrogate takes; None if it does not say, or takes any.
-
-    A built-in model's name tells it; an ONNX file and a model server are opened and asked what they declare.
-    """
-    kind = parse_spec(spec).kind
-    asked = resolve_target(spec) if kind in ("onnx", "http", "https") else None
-    shape = declared_shape(spec, asked)
-    getattr(asked, "close", lambda: None)()
-    return shape[1] if shape is not None and shape[1] == shape[2] else None
 
 
 def _folder(folder: Path, labels: str) -> ImageSource:

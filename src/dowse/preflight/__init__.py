@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from dowse.core.target import TargetLike, as_target
 from dowse.maths.losses import Objective, Outputs
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
@@ -13,7 +14,7 @@ __all__ = ["Finding", "Preflight", "Verdict", "as_record", "preflight"]
 
 
 def preflight(
-    target: Callable[..., Tensor],
+    target: TargetLike,
     images: Tensor,
     labels: Sequence[int | None] | None = None,
     *,
@@ -29,9 +30,10 @@ def preflight(
         outputs: What the target is said to answer with, "logits" or "probs".
         seconds: About how long its speed is measured.
     """
+    target = as_target(target)
     asking = Asking(target, images)
     findings = [reading.pixels(images)]
-    if isinstance(target, nn.Module) and target.training:
+    if target.in_training:
         findings.append(Finding("mode", Verdict.WRONG, "the network is in training mode", "call target.eval()"))
     findings.append(_guarded("answer", asking.answer))
     if asking.scores is None:

@@ -1,6 +1,5 @@
 """The checks that ask the target: does it answer, the same again, alone as in company, and how fast."""
 
-from collections.abc import Callable
 from time import perf_counter
 
 import torch
@@ -8,6 +7,7 @@ from torch import Tensor
 
 from dowse.core.oracle import Oracle
 from dowse.core.reply import Request
+from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
 from dowse.preflight.findings import Finding, Verdict
 
@@ -30,7 +30,7 @@ class Asking:
         sent: Rows handed over.
     """
 
-    def __init__(self, target: Callable[..., Tensor], images: Tensor) -> None:
+    def __init__(self, target: TargetLike, images: Tensor) -> None:
         self.oracle = Oracle(target, Objective())
         self.images = images
         self.scores: Tensor | None = None

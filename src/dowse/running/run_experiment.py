@@ -9,13 +9,14 @@ from pathlib import Path
 from dowse.experiment.file import Experiment
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
-from dowse.images.sources import input_size, open_images
+from dowse.images.sources import open_images
 from dowse.running.engines import Engine
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter
 from dowse.running.run import Finished, Images, RunUnderWay, TargetFailedError
 from dowse.running.worker import Order
 from dowse.store import StoreWriter
+from dowse.targets import input_size
 
 __all__ = ["Finished", "Images", "TargetFailedError", "run_experiment", "run_one"]
 

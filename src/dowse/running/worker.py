@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
-from torch import nn
 
 from dowse.core.conversation import Task
 from dowse.core.inputs import Image
 from dowse.core.reply import Request
 from dowse.core.result import Outcome
 from dowse.core.seeds import row_seeds
+from dowse.core.target import Target, as_target
 from dowse.experiment.file import Save
 from dowse.experiment.spec import RunSpec
-from dowse.images.sources import input_size
 from dowse.maths.geometry import L2, Linf, contains
 from dowse.maths.grid import pixels, towards
 from dowse.prepare import Run, Settings
@@ -23,7 +22,7 @@ from dowse.running.answer_log import AnswerLog
 from dowse.store.events import Deliver, Ended, Event, Job, Saved
 from dowse.store.traces import Tracer
 from dowse.surrogates.prior import Surrogate, own_size
-from dowse.targets import resolve_surrogate, resolve_target
+from dowse.targets import input_size, open_target, resolve_surrogate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +60,9 @@ class Networks:
     kept: int = 4
     _made: "OrderedDict[tuple[object, ...], Any]" = field(default_factory=OrderedDict)
 
-    def target(self, order: Order) -> Any:
+    def target(self, order: Order) -> Target:
         """The target of a spec."""
-        return self._get(resolve_target, order.spec.target, order)
+        return as_target(self._get(open_target, order.spec.target, order))
 
     def surrogates(self, order: Order, side: int) -> list[Surrogate] | None:
         """The surrogates of a run for images of a side, each at its own size; None if it has none."""
@@ -81,15 +80,15 @@ class Networks:
     def close(self) -> None:
         """Let go of them; those that hold a connection close it."""
         while self._made:
-            getattr(self._made.popitem()[1], "close", lambda: None)()
+            as_target(self._made.popitem()[1]).close()
 
     def _get(self, make: Callable[[str], Any], spec: str, order: Order) -> Any:
         key = (make.__name__, spec, order.dtype, order.device)
         if key not in self._made:
-            made = make(spec)
-            self._made[key] = made.to(order.device, order.dtype) if isinstance(made, nn.Module) else made
+            self._made[key] = make(spec)
+            as_target(self._made[key]).to(order.device, order.dtype)
             while len(self._made) > self.kept:
-                getattr(self._made.popitem(last=False)[1], "close", lambda: None)()
+                as_target(self._made.popitem(last=False)[1]).close()
         self._made.move_to_end(key)
         return self._made[key]
 
@@ -114,7 +113,7 @@ def attack_jobs(order: Order, jobs: Iterator[Job], deliver: Deliver, networks: N
 
 class _Worker:
     def __init__(
-        self, order: Order, target: Any, surrogates: list[Surrogate] | None, first: Job, deliver: Deliver
+        self, order: Order, target: Target, surrogates: list[Surrogate] | None, first: Job, deliver: Deliver
     ) -> None:
         spec, self.order, self.deliver = order.spec, order, deliver
         self.tracer = Tracer()

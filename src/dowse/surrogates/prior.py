@@ -13,6 +13,7 @@ from dowse.core.flow import Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
 from dowse.core.oracle import default_batch_size
 from dowse.core.prior import Prior, finite
+from dowse.core.target import as_target
 from dowse.errors import InputError, choose, count
 from dowse.maths.losses import Objective
 from dowse.surrogates.ensemble import Combine, Ensemble
@@ -84,6 +85,7 @@ class SurrogatePrior:
             surrogate = Surrogate(surrogate)
         self.surrogate = surrogate
         self.net = resolve_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
+        self.target = as_target(self.net)
         self.last_layer = LastLayer(self.net)
         self.objective = Objective(objective.loss, "logits", objective.targeted)
         self.batch_size, self.classes, self._remarked = batch_size, classes, False
@@ -138,7 +140,7 @@ class SurrogatePrior:
         return x if self.surrogate.size is None else resized(x, self.surrogate.size)
 
     def _seeds(self, turns: Tensor) -> dict[str, Tensor]:
-        return {"seeds": turns} if getattr(self.net, "takes_row_seeds", False) else {}
+        return {"seeds": turns} if self.target.takes_row_seeds else {}
 
     def _smoothed(self, gradient: Tensor) -> Tensor:
         return gradient if self.surrogate.smooth is None else smoothed(gradient, self.surrogate.smooth)
@@ -209,12 +211,12 @@ def _as_prior(surrogate: Any, objective: Objective, like: Tensor, batch_size: in
     if not isinstance(surrogate, Surrogate):
         surrogate = Surrogate(surrogate)
     made = SurrogatePrior(surrogate, objective, batch_size, classes)
-    check_fits("surrogate", made.net, like)
-    if not getattr(made.net, "differentiable", True):
+    check_fits("surrogate", made.target, like)
+    if not made.target.differentiable:
         raise InputError(
-            f"the surrogate {type(made.net).__name__} has no gradient: use the net behind it, or another surrogate"
+            f"the surrogate {made.target.name} has no gradient: use the net behind it, or another surrogate"
         )
-    if made.net.training:
+    if made.target.in_training:
         warnings.warn("the surrogate is in training mode: call surrogate.eval() first", stacklevel=5)
     return made
 

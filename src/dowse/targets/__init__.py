@@ -1,7 +1,8 @@
 """What is attacked: networks, ONNX files and model servers, each named by a spec string; and masks on their answers."""
 
+from dowse.targets.adapters import open_target
 from dowse.targets.mask import Mask
-from dowse.targets.shapes import declared_shape, parse_shape
+from dowse.targets.shapes import declared_shape, input_size, parse_shape
 from dowse.targets.spec import (
     Spec,
     parse_spec,
@@ -16,6 +17,8 @@ __all__ = [
     "Mask",
     "Spec",
     "declared_shape",
+    "input_size",
+    "open_target",
     "parse_shape",
     "parse_spec",
     "resolve_surrogate",

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dowse.core.target import as_target
 from dowse.errors import InputError, positive
 from dowse.targets.onnx import OnnxTarget
 
@@ -61,11 +62,12 @@ def export_onnx(
     positive(tolerance=tolerance)
     if batch_size is not None:
         positive(batch_size=batch_size)
-    if getattr(net, "takes_row_seeds", False):
+    target = as_target(net)
+    if target.takes_row_seeds:
         raise InputError("this target draws noise, which an ONNX file cannot: export the classifier behind its defence")
-    if not getattr(net, "differentiable", True):
+    if not target.differentiable:
         raise InputError(
-            f"{type(net).__name__} is no network, and an ONNX file holds nothing else: export the classifier behind "
+            f"{target.name} is no network, and an ONNX file holds nothing else: export the classifier behind "
             "it, and write the defence in front of onnx:FILE"
         )
     place = Path(path)

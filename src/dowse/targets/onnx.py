@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dowse.core.target import Target
 from dowse.errors import InputError, nearest
 from dowse.targets.form import Array, Form, image_shape
 from dowse.targets.options import OnnxOptions
@@ -17,7 +18,7 @@ ELEMENTS = {"tensor(float)": "FP32", "tensor(double)": "FP64", "tensor(float16)"
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
-class OnnxTarget:
+class OnnxTarget(Target):
     """A classifier in an ONNX file: points (n, C, H, W) in [0, 1] -> scores (n, K).
 
     A file with a fixed batch size is asked in batches of that size, the last one filled up with copies of a row whose
@@ -46,7 +47,7 @@ class OnnxTarget:
     def __repr__(self) -> str:
         return f"OnnxTarget({str(self.path)!r})"
 
-    def __call__(self, points: Tensor) -> Tensor:
+    def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, C, H, W)."""
         form = Form.of(self._shape, ELEMENTS[self._input.type], points.shape[1:], self.options)
         rows = form.encode(points.detach().cpu().numpy())

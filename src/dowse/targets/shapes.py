@@ -1,13 +1,13 @@
-"""Which images a target takes, as far as it says so, and how a shape is written."""
+"""What images a target takes, as far as it or its name says so, and how a shape is written."""
 
 import re
-from typing import Any
+from functools import lru_cache
 
 from dowse import models
+from dowse.core.target import Shape, TargetLike, as_target
 from dowse.errors import InputError
+from dowse.targets.adapters import open_target
 from dowse.targets.spec import Spec, parse_spec
-
-Shape = tuple[int, int, int]
 
 
 def parse_shape(text: str) -> Shape:
@@ -19,19 +19,32 @@ def parse_shape(text: str) -> Shape:
     return c, h, w
 
 
-def declared_shape(spec: str | Spec, target: Any) -> Shape | None:
+def declared_shape(spec: str | Spec, target: TargetLike) -> Shape | None:
     """(C, H, W) of the images that a resolved target takes: its own `input_shape`, or what its name implies."""
-    inner = target
-    while inner is not None:
-        shape: Shape | None = getattr(inner, "input_shape", None)
-        if shape is not None:
-            return shape
-        inner = getattr(inner, "net", None)  # behind a defence
-    parsed = parse_spec(spec) if isinstance(spec, str) else spec
-    if parsed.kind == "dowse":
-        side = models.spec(parsed.name).input_size
-        return 3, side, side
-    if parsed.kind == "torchvision":
-        side = 299 if parsed.name.startswith("inception") else 224
-        return 3, side, side
-    return None
+    return as_target(target).input_shape or _implied_shape(parse_spec(spec) if isinstance(spec, str) else spec)
+
+
+@lru_cache(maxsize=64)
+def input_size(spec: str) -> int | None:
+    """The side of the square images that a target or surrogate takes; None if it does not say, or takes any.
+
+    A built-in model's name tells it; an ONNX file and a model server are opened and asked what they declare.
+    """
+    parsed = parse_spec(spec)
+    shape = _implied_shape(parsed)
+    if parsed.kind in ("onnx", "http", "https"):
+        asked = open_target(spec)
+        shape = asked.input_shape
+        asked.close()
+    return shape[1] if shape is not None and shape[1] == shape[2] else None
+
+
+def _implied_shape(spec: Spec) -> Shape | None:
+    """(C, H, W) as far as a target's name tells it."""
+    if spec.kind not in ("dowse", "torchvision"):
+        return None
+    if spec.kind == "dowse":
+        side = models.spec(spec.name).input_size
+    else:
+        side = 299 if spec.name.startswith("inception") else 224
+    return 3, side, side

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from torch import Tensor, nn
+from torch import nn
 
+from dowse.core.target import Target
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
 from dowse.targets.options import HttpOptions, OnnxOptions
 
 Weights = str | os.PathLike[str] | None
-Target = Callable[..., Tensor]
+Resolved = Target | nn.Module
 
 TORCH_KINDS = ("dowse", "torch", "torchvision", "timm")
 KINDS = (*TORCH_KINDS, "onnx", "http", "https")
@@ -108,7 +109,7 @@ def without_pace(spec: str) -> str:
     return spec if kept == dict(parsed.options) else replace(parsed, options=kept).text
 
 
-def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) -> Target:
+def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) -> Resolved:
     """The target of a spec: from points (n, C, H, W) in [0, 1] to scores (n, K).
 
     Args:
@@ -138,7 +139,7 @@ def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any)
     return net
 
 
-def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
+def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
     if spec.kind in TORCH_KINDS:
         return torch_targets.load(spec.kind, spec.name, options)
     if spec.kind == "onnx":
@@ -153,7 +154,7 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Target:
     return HttpTarget(spec.name, HttpOptions.of(options))
 
 
-def _defence(name: str) -> Callable[[Target, str | None], Target]:
+def _defence(name: str) -> Callable[[Resolved, str | None], Resolved]:
     from dowse.defences import DEFENCES
 
     if name not in DEFENCES:

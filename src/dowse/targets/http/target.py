@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from dowse.core.target import Delivery
+from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
 from dowse.targets.form import Array, Form, image_shape
 from dowse.targets.http.client import ModelClient, check_url
@@ -37,7 +37,7 @@ RETRIES_FOR_METADATA = 2  # who mistyped a port should not wait long to hear of 
 NO_METADATA = (404, 405, 501)  # a server may answer so where it describes no model and still serves it
 
 
-class HttpTarget:
+class HttpTarget(Target):
     """A classifier behind HTTP: points (n, C, H, W) in [0, 1] -> scores (n, K).
 
     A call's rows travel in several requests at once. What fails in passing (no connection, a time-out, 408, 425, 429,
@@ -104,7 +104,7 @@ class HttpTarget:
         """Close all connections; also happens when nobody holds the target any more."""
         self._close()
 
-    def __call__(self, points: Tensor) -> Tensor:
+    def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, C, H, W); of no rows, K as the metadata say it, without a request."""
         if len(points) == 0:
             self._form(points)
@@ -116,15 +116,14 @@ class HttpTarget:
             raise delivery.cause or TargetError(f"{self.url} did not answer")
         return delivery.scores
 
-    def deliver(self, points: Tensor) -> Delivery:
+    def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
         """Hand over points, (n, C, H, W), in requests of a few rows; what fails for good fails only its rows."""
-        n = len(points)
         try:
             rows = self._form(points).encode(points.detach().cpu().numpy())
         except InputError as cause:
-            return Delivery(None, torch.zeros(n, dtype=torch.int64), torch.zeros(n, dtype=torch.bool), cause)
+            return Delivery.failed(len(points), cause, sent=0)
         step = self._rows_per_request(tuple(points.shape[1:]))
-        parts = [rows[i : i + step] for i in range(0, n, step)]
+        parts = [rows[i : i + step] for i in range(0, len(points), step)]
         stop = threading.Event()
         parcels: list[Parcel] = []
         try:
