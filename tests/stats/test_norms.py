@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from dowse.maths import theory
-from dowse.maths.sampling import Subspace, sphere
+from dowse.maths.sampling import sphere
+from dowse.maths.subspace import Subspace
 
 SHAPE = (1, 18, 15)
 D = 270

@@ -10,7 +10,8 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from dowse.maths.sampling import Subspace, biased, sphere, unit
+from dowse.maths.sampling import biased, sphere, unit
+from dowse.maths.subspace import Subspace
 
 SAMPLES = 100_000
 LEVEL = 2 * float(stats.norm.sf(4))  # the chance that one |z| reaches 4

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from dowse.maths import theory
-from dowse.maths.sampling import Subspace, biased, sphere, unit
+from dowse.maths.sampling import biased, sphere, unit
+from dowse.maths.subspace import Subspace
 
 ESTIMATES = 20_000
 SIGMA = 1e-4

@@ -12,7 +12,8 @@ from dowse.attacks.base import Attack
 from dowse.core.flow import Answer, Flow, Query, ask, note
 from dowse.errors import count, positive
 from dowse.maths.geometry import Ball
-from dowse.maths.sampling import Subspace, sphere
+from dowse.maths.sampling import sphere
+from dowse.maths.subspace import Subspace
 
 SATURATION = 1 - 1e-6  # artanh of a pixel of 0 or 1 is taken at this instead
 WEIGHT_LIMIT = 1e8  # beyond this the weight does not grow any more
@@ -104,7 +105,7 @@ class AutoZOOM(Attack):
         H, W = x.shape[-2:]
         space = Subspace.of((_side(H), _side(W)) if self.subspace is None else self.subspace, tuple(x.shape))
         assert space is not None
-        return x.new_zeros(space.C, space.h, space.w)
+        return x.new_zeros(space.small)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""

@@ -10,8 +10,9 @@ from dowse.attacks.adam import Adam, free_part
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
 from dowse.errors import positive
-from dowse.estimators.pairs import ask_pairs, pair_count, rademacher
+from dowse.estimators.pairs import ask_pairs, pair_count
 from dowse.maths.geometry import Ball, default_step
+from dowse.maths.sampling import rademacher
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from torch import Tensor
 from dowse.core.flow import Flow, ask
 from dowse.errors import InputError, choose, positive
 from dowse.estimators.base import Estimator
-from dowse.estimators.pairs import gaussian
 from dowse.maths.geometry import Ball, Norm
-from dowse.maths.sampling import Subspace
+from dowse.maths.sampling import gaussian
+from dowse.maths.subspace import Subspace
 
 
 class Rates(NamedTuple):
@@ -46,16 +46,11 @@ class BanditState:
 
     def up(self, small: Tensor) -> Tensor:
         """Nearest-neighbour up-sampling, (n, C, h, w) -> (n, *s)."""
-        return small if self.subspace is None else self.subspace.up(small) / self._weight(small)
+        return small if self.subspace is None else self.subspace.repeat(small)
 
     def block_mean(self, images: Tensor) -> Tensor:
         """The mean of each block of pixels that `up` fills from one value, (n, *s) -> (n, C, h, w)."""
-        return images if self.subspace is None else self.subspace.down(images * self._weight(images))
-
-    def _weight(self, like: Tensor) -> Tensor:
-        """What Subspace.up makes of one in each pixel, 1/√(the block's size), (1, *s)."""
-        assert self.subspace is not None
-        return self.subspace.up(like.new_ones(1, self.subspace.C, self.subspace.h, self.subspace.w))
+        return images if self.subspace is None else self.subspace.block_mean(images)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +115,7 @@ class Bandits(Estimator[BanditState]):
     def init(self, x: Tensor) -> BanditState:
         """A prior of zero for an image like x, (*s)."""
         subspace = Subspace.of(self.subspace, tuple(x.shape))
-        shape = x.shape if subspace is None else (subspace.C, subspace.h, subspace.w)
-        return BanditState(x.new_zeros(shape), subspace)
+        return BanditState(x.new_zeros(x.shape if subspace is None else subspace.small), subspace)
 
     def estimate(
         self, state: BanditState, x: Tensor, f: float, rng: torch.Generator

@@ -8,7 +8,8 @@ from torch import Tensor
 from dowse.core.flow import Flow
 from dowse.errors import positive
 from dowse.estimators.base import Estimator
-from dowse.estimators.pairs import ask_pairs, gaussian, pair_count
+from dowse.estimators.pairs import ask_pairs, pair_count
+from dowse.maths.sampling import gaussian
 
 
 @dataclass(frozen=True, kw_only=True)

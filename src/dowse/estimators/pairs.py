@@ -1,6 +1,5 @@
 """Pairs of probes on opposite sides of an iterate, for the methods that send each direction with its negative."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,13 +47,3 @@ def pair_count(q: int) -> int:
     if q % 2:
         raise InputError(f"q counts both probes of each pair and must be even, got {q}: take {q - 1 or 2} or {q + 1}")
     return q // 2
-
-
-def gaussian(shape: Sequence[int], like: Tensor, rng: torch.Generator) -> Tensor:
-    """Standard normal numbers of a shape, drawn on the CPU, in the dtype and on the device of `like`."""
-    return torch.empty(tuple(shape), dtype=like.dtype).normal_(generator=rng).to(like.device)
-
-
-def rademacher(shape: Sequence[int], like: Tensor, rng: torch.Generator) -> Tensor:
-    """Numbers +1 and −1 with equal chances, drawn on the CPU, in the dtype and on the device of `like`."""
-    return torch.empty(tuple(shape), dtype=like.dtype).bernoulli_(0.5, generator=rng).mul_(2).sub_(1).to(like.device)

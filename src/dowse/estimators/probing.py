@@ -10,7 +10,8 @@ from torch import Tensor
 from dowse.core.flow import Flow, ask
 from dowse.errors import count, positive
 from dowse.estimators.base import Estimator
-from dowse.maths.sampling import Subspace, sphere
+from dowse.maths.sampling import sphere
+from dowse.maths.subspace import Subspace
 
 SIGMA_LIMIT = math.sqrt(0.001)  # per pixel: the paper's ε, so a longer probe says nothing about where the ball leads
 SCOUTS = 2  # probes that look for a σ at which f moves, before a whole set is asked again
