@@ -98,6 +98,23 @@ def test_a_pull_is_the_gradient_of_logits_and_features_row_by_row():
         assert torch.allclose(answer[0].logits, net(PICTURES[i : i + 1])[0])
 
 
+def test_several_pulls_at_one_point_share_the_forward_pass():
+    net, a, b = headed(), random(3, 4), random(2, 6)
+    questions = [
+        Pull(PICTURES[0], {0: Weights(a)}),
+        Pull(PICTURES[1], {0: Weights(features=b)}),
+        Pull(PICTURES[2], {0: Weights(a[0])}),
+    ]
+    several, fewer, one = (answer[0].gradient for answer in ask(net, questions))
+    assert (several.shape, fewer.shape, one.shape) == ((3, *SHAPE), (2, *SHAPE), SHAPE)
+    for j in range(3):
+        expected = gradient_by_hand(lambda x, j=j: net(x) @ a[j], PICTURES[0])
+        assert torch.allclose(several[j], expected, atol=1e-12)
+    for j in range(2):
+        expected = gradient_by_hand(lambda x, j=j: net[:3](x) @ b[j], PICTURES[1])
+        assert torch.allclose(fewer[j], expected, atol=1e-12)
+
+
 def test_where_logits_serve_as_features_both_weights_count():
     a, b = random(4), random(4, seed=8)
     (answer,) = ask(NEAR, [Pull(PICTURES[0], {0: Weights(a, b)})])

@@ -33,11 +33,11 @@ class PriorAt(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A linear function of what a surrogate says, aᵀz + bᵀφ; what is None is left out.
+    """A linear function of what a surrogate says, aᵀz + bᵀφ, or m of them at once; what is None is left out.
 
     Attributes:
-        logits: a, (K,): a weight for each of the target's classes; a class the surrogate lacks has no say.
-        features: b, (F,): a weight for each feature of the surrogate's last layer.
+        logits: a, (K,) or (m, K): a weight for each of the target's classes; a class the surrogate lacks has no say.
+        features: b, (F,) or (m, F): a weight for each feature of the surrogate's last layer.
     """
 
     logits: Tensor | None = None
@@ -51,7 +51,8 @@ class Seen(NamedTuple):
         logits: z, (K,) float64 on the CPU, by the target's class numbers where the surrogate has a class offset. A
             class of the target that the surrogate lacks stands as low as its lowest.
         features: φ, (F,) float64 on the CPU: the input of its last linear layer, or z where it has none.
-        gradient: The gradient that was pulled, (*s), like the image; zero where the surrogate's is not finite.
+        gradient: The gradient that was pulled, (*s), like the image, or those of m weights, (m, *s); zero where the
+            surrogate's is not finite.
     """
 
     logits: Tensor
@@ -138,6 +139,12 @@ def check(x: Tensor) -> Flow[float]:
     return float(answer.loss[0])
 
 
+def examine(x: Tensor) -> Flow[Answer]:
+    """As `check`, for an attack that reads the whole answer about an iterate, (*s), its scores too: costs one query."""
+    answer: Answer = yield Query(x.unsqueeze(0), candidate=True)
+    return answer
+
+
 def gradient_at(x: Tensor) -> Flow[Tensor]:
     """Ask a white-box target for its gradient at the iterate x, (*s): costs one query."""
     answer: Answer = yield Query(x.unsqueeze(0), candidate=True, gradient=True)
@@ -161,11 +168,12 @@ def pull(x: Tensor, weights: Mapping[int, Weighing]) -> Flow[dict[int, Seen]]:
     """Ask surrogates for the gradient at x, (*s), of a linear function of their logits or features: free.
 
     `weights` names the surrogates that are asked, by number; each of them costs one forward and one backward pass, the
-    others nothing. A value is `Weights(logits=(K,), features=(F,))`, either of them None, or a function that makes such
-    weights of the `Seen` at x, so that a surrogate's margin, say, needs no look first.
+    others nothing. A value is `Weights(logits=(K,), features=(F,))`, either of them None, or (m, K) and (m, F) for m
+    gradients by m backward passes behind one forward pass; or a function that makes such weights of the `Seen` at x,
+    so that a surrogate's own margin, say, needs no look first.
 
     Returns:
-        What each surrogate asked says at x, by number, with `gradient`, (*s).
+        What each surrogate asked says at x, by number, with `gradient`, (*s) or (m, *s).
     """
     seen: dict[int, Seen] = yield Pull(x, weights)
     return seen

@@ -127,10 +127,14 @@ class SurrogatePrior:
             if weights is None:
                 return seen
             chosen = [w if isinstance(w, Weights) else w(one) for w, one in zip(weights, seen, strict=True)]
-            a, b = _stacked([w.logits for w in chosen], z), _stacked([w.features for w in chosen], φ)
-            (gradient,) = torch.autograd.grad([z, φ], x, [a, b])
-        gradient = self._smoothed(gradient)
-        return [one._replace(gradient=finite(g)) for one, g in zip(seen, gradient, strict=True)]
+            m = max(1, *map(_pulls, chosen))
+            a, b = _stacked([w.logits for w in chosen], z, m), _stacked([w.features for w in chosen], φ, m)
+            pulled = [torch.autograd.grad([z, φ], x, [a[j], b[j]], retain_graph=j < m - 1)[0] for j in range(m)]
+        gradients = torch.stack([self._smoothed(g) for g in pulled], 1)
+        return [
+            one._replace(gradient=finite(own[: _pulls(w)] if _pulls(w) else own[0]))
+            for one, own, w in zip(seen, gradients, chosen, strict=True)
+        ]
 
     def _forward(self, x: Tensor, turns: Tensor) -> Tensor:
         logits: Tensor = self.net(self._resized(x), **self._seeds(turns))
@@ -240,10 +244,20 @@ def _told(values: Tensor) -> Tensor:
     return values.detach().to("cpu", torch.float64)
 
 
-def _stacked(weights: Sequence[Tensor | None], like: Tensor) -> Tensor:
-    """The weights of each row, zero for None, (n, K) like the values they weigh."""
-    zero = torch.zeros(like.shape[1], dtype=like.dtype, device=like.device)
-    for w in weights:
-        if w is not None and w.shape != zero.shape:
-            raise InputError(f"weights must have one number for each of {len(zero)} values, got {tuple(w.shape)}")
-    return torch.stack([zero if w is None else w.to(zero) for w in weights])
+def _pulls(weights: Weights) -> int:
+    """How many gradients the weights ask for, m; 0 for one that stands by itself."""
+    given = [w for w in weights if w is not None]
+    return max((len(w) for w in given if w.ndim == 2), default=0)
+
+
+def _stacked(weights: Sequence[Tensor | None], like: Tensor, m: int) -> Tensor:
+    """The weights of n rows as (m, n, K) like the values they weigh; zero for None and where a row has fewer than m."""
+    n, K = like.shape
+    stacked = torch.zeros((m, n, K), dtype=like.dtype, device=like.device)
+    for i, w in enumerate(weights):
+        if w is None:
+            continue
+        if w.ndim not in (1, 2) or w.shape[-1] != K:
+            raise InputError(f"weights must have one number for each of {K} values, got {tuple(w.shape)}")
+        stacked[: len(w) if w.ndim == 2 else m, i] = w.to(like)
+    return stacked
