@@ -12,6 +12,7 @@ from dowse.attacks.registry import find_method, resolve_method
 from dowse.core.conversation import Accept, Task
 from dowse.core.driver import drive
 from dowse.core.inputs import Image, check_pixels, check_target
+from dowse.core.method import loss_of
 from dowse.core.observers import Journal, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.result import Outcome
@@ -106,7 +107,8 @@ class Run:
         opened = open_target(target)
         check_target(opened, like, whitebox=self.method.whitebox)
         mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
-        loss, outputs = settings.loss or self.method.loss, settings.outputs if mask is None else "probs"
+        loss = settings.loss or loss_of(self.method, targeted=settings.targeted)
+        outputs = settings.outputs if mask is None else "probs"
         objective = Objective(loss, outputs, settings.targeted)
         self.oracle = Oracle(opened, objective, settings.batch_size, mask)
         self.oracle.learn_classes(like)

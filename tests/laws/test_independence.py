@@ -95,7 +95,7 @@ def test_stream_and_attack_agree():
     assert [facts(outcome) for outcome in outcomes] == [together[i] for i in range(5)]
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"transfer", "whitebox"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"transfer", "whitebox", "signhunter"}))
 def test_same_seed_same_answer_another_seed_another(method):
     run = run_of(method)
     first, again = (attack(TARGET, range(5), seed=3, **run) for _ in range(2))

@@ -3,8 +3,26 @@
 from dowse.attacks.autozoom import AutoZOOM
 from dowse.attacks.base import Attack
 from dowse.attacks.baselines import Transfer, WhiteBox
+from dowse.attacks.gfcs import GFCS, SimBAODS
 from dowse.attacks.pgd import PGD, pgd
+from dowse.attacks.signhunter import SignHunter
+from dowse.attacks.simba import SimBA
 from dowse.attacks.spsa import SPSA
+from dowse.attacks.square import Square
 from dowse.attacks.zoo import ZOO
 
-__all__ = ["PGD", "SPSA", "ZOO", "Attack", "AutoZOOM", "Transfer", "WhiteBox", "pgd"]
+__all__ = [
+    "GFCS",
+    "PGD",
+    "SPSA",
+    "ZOO",
+    "Attack",
+    "AutoZOOM",
+    "SignHunter",
+    "SimBA",
+    "SimBAODS",
+    "Square",
+    "Transfer",
+    "WhiteBox",
+    "pgd",
+]

@@ -4,17 +4,19 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, replace
 from typing import Any
 
-from dowse.attacks import PGD, SPSA, ZOO, AutoZOOM, Transfer, WhiteBox
+from dowse.attacks import GFCS, PGD, SPSA, ZOO, AutoZOOM, SignHunter, SimBA, SimBAODS, Square, Transfer, WhiteBox
 from dowse.attacks.adapter import AnyMethod, as_estimator, as_method
 from dowse.attacks.base import Attack
 from dowse.core.method import fields_of
 from dowse.errors import InputError, nearest
-from dowse.estimators import NES, PRGF, RGF, Averaging, Bandits
+from dowse.estimators import NES, ODSRGF, PRGF, RGF, Averaging, Bandits
 from dowse.maths.geometry import Norm
 
-METHODS: dict[str, type[AnyMethod]] = {
-    kind.name: kind for kind in (RGF, PRGF, Averaging, NES, SPSA, Bandits, ZOO, AutoZOOM, Transfer, WhiteBox)
-}
+_KINDS: tuple[type[AnyMethod], ...] = (
+    RGF, PRGF, Averaging, NES, SPSA, Bandits, ZOO, AutoZOOM, Square, SignHunter, SimBA, SimBAODS, ODSRGF, GFCS,
+    Transfer, WhiteBox,
+)  # fmt: skip
+METHODS: dict[str, type[AnyMethod]] = {kind.name: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True)

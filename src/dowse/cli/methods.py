@@ -54,7 +54,8 @@ def _explain(method: "type[AnyMethod]", console: "Console") -> None:
 
     console.print(f"[bold]{method.name}[/] · {method.paper}")
     console.print(f"needs a surrogate: {_needs(method)} · norms: {', '.join(method.norms)}", highlight=False)
-    console.print(f"targeted: {_yes(method.targeted)} · loss: {method.loss}", highlight=False)
+    other = f" (targeted: {method.targeted_loss})" if method.targeted_loss else ""
+    console.print(f"targeted: {_yes(method.targeted)} · loss: {method.loss}{other}", highlight=False)
     console.print(f"queries an iteration: {method.cost}\n", highlight=False)
     console.print(about(method) + "\n", markup=False, highlight=False)
     table = Table("option", "default", "what it is", show_lines=False)

@@ -26,6 +26,7 @@ class Method:
         norms: The norms it is defined for; a run in another one is refused.
         targeted: Whether it can aim at a class; if not, a targeted run is refused.
         loss: The loss it runs on unless the caller names one.
+        targeted_loss: The loss of a targeted run, where that is another.
         uses_scores: Whether it looks at `Answer.scores`. The log of a run that may be resumed holds them only then;
             True is the safe word for a method that has not said.
     """
@@ -38,6 +39,7 @@ class Method:
     norms: tuple[Norm, ...] = ("l2", "linf")
     targeted: bool = True
     loss: LossName = "ce"
+    targeted_loss: LossName | None = None
     uses_scores: bool = True
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -63,6 +65,11 @@ class Method:
             raise InputError(f"method {self.name!r} is defined for {', '.join(self.norms)}, not for {norm}")
         if targeted and not self.targeted:
             raise InputError(f"method {self.name!r} cannot aim at a class: leave targeted out")
+
+
+def loss_of(method: Method | type[Method], *, targeted: bool) -> LossName:
+    """The loss a method runs on where the caller names none."""
+    return (method.targeted_loss if targeted else None) or method.loss
 
 
 FACTS = tuple(Method.__annotations__)

@@ -4,7 +4,8 @@ from dowse.estimators.averaging import Averaging
 from dowse.estimators.bandits import Bandits
 from dowse.estimators.base import Estimator
 from dowse.estimators.nes import NES
+from dowse.estimators.ods import ODSRGF
 from dowse.estimators.prgf import PRGF
 from dowse.estimators.rgf import RGF
 
-__all__ = ["NES", "PRGF", "RGF", "Averaging", "Bandits", "Estimator"]
+__all__ = ["NES", "ODSRGF", "PRGF", "RGF", "Averaging", "Bandits", "Estimator"]

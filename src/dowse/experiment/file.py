@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from dowse.attacks.adapter import AnyMethod
 from dowse.attacks.registry import find_method, resolve_method
+from dowse.core.method import loss_of
 from dowse.errors import InputError, choose, nearest
 from dowse.experiment.spec import Dtype, PlannedRun, RunSpec
 from dowse.images.sources import LABELS
@@ -226,7 +227,7 @@ class Experiment(Words):
             axes |= {word: (DEFAULTS.get(word),) for word in ABOUT_SURROGATES}
         for values in itertools.product(*axes.values()):
             words: dict[str, Any] = dict(zip(axes, values, strict=True))
-            words["loss"] = words["loss"] or method.loss
+            words["loss"] = words["loss"] or loss_of(method, targeted=self.targeted)
             words["surrogate"] = () if words["surrogate"] is None else _as_tuple(words["surrogate"])
             if isinstance(words["eps"], dict):
                 words["eps"] = words["eps"].get(words["norm"])

@@ -1,0 +1,81 @@
+"""Directions that a surrogate gives: random mixtures of its outputs (ODS), and those of the attack's own goal."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from dowse.core.flow import Answer, Flow, Opening, Seen, Weighing, Weights, pull
+from dowse.maths.losses import Objective
+from dowse.maths.sampling import sphere
+
+
+def random_outputs(rng: torch.Generator, n: int | None = None) -> Callable[[Seen], Weights]:
+    """w of output-diversified sampling (Tashiro et al. 2020, Eq. (1)): uniform on [−1, 1]^K, or n such, (n, K)."""
+
+    def weights(seen: Seen) -> Weights:
+        K = len(seen.logits)
+        w = torch.rand((K,) if n is None else (n, K), generator=rng, dtype=torch.float64)
+        return Weights(logits=2 * w - 1)
+
+    return weights
+
+
+def pulled(x: Tensor, surrogate: int, weights: Weighing) -> Flow[Tensor]:
+    """The gradient of one surrogate at x, (*s): free."""
+    seen = (yield from pull(x, {surrogate: weights}))[surrogate]
+    assert seen.gradient is not None
+    return seen.gradient
+
+
+def ods(x: Tensor, known: Opening, rng: torch.Generator) -> Flow[Tensor]:
+    """∇ₓ(wᵀz) of a random surrogate at x, (*s): free; a random direction where that is zero."""
+    direction = yield from pulled(x, any_surrogate(known, rng), random_outputs(rng))
+    return direction if direction.any() else sphere(1, x, rng)[0]
+
+
+def any_surrogate(known: Opening, rng: torch.Generator) -> int:
+    """The number of one of the surrogates, each as likely."""
+    return int(torch.randint(known.surrogates, (1,), generator=rng))
+
+
+def towards_goal(known: Opening, answer: Answer) -> Weighing:
+    """What to pull a surrogate by to reach the goal, given the target's last answer at the iterate, of one row.
+
+    For the margin it is e_c − e_y, y the label and c the class that *the target* puts next to it; in a targeted attack
+    e_w − e_c, w the class wanted and c the target's best other. For the cross-entropy it is the slope of the
+    surrogate's own, ∂f/∂z.
+    """
+    goal = known.label if known.wanted is None else known.wanted
+    objective = Objective(known.objective.loss, "logits", known.objective.targeted)
+    if objective.loss == "margin":
+        scores = answer.scores[0].clone()
+        scores[goal] = -torch.inf
+        return Weights(logits=_away(goal, int(scores.argmax()), len(scores), objective.targeted))
+
+    def slope(seen: Seen) -> Weights:
+        with torch.enable_grad():
+            z = seen.logits.clone().requires_grad_()
+            (weights,) = torch.autograd.grad(objective.value(z.unsqueeze(0), torch.tensor([goal]))[0], z)
+        return Weights(logits=weights)
+
+    return slope
+
+
+def own_margin(known: Opening) -> Callable[[Seen], Weights]:
+    """What to pull a surrogate by to raise its own margin: as `towards_goal`, c being the surrogate's best other."""
+    goal = known.label if known.wanted is None else known.wanted
+
+    def weights(seen: Seen) -> Weights:
+        logits = seen.logits.clone()
+        logits[goal] = -torch.inf
+        return Weights(logits=_away(goal, int(logits.argmax()), len(logits), known.wanted is not None))
+
+    return weights
+
+
+def _away(goal: int, other: int, K: int, targeted: bool) -> Tensor:
+    """e_other − e_goal, or the opposite for a goal to be reached, (K,)."""
+    weights = torch.zeros(K, dtype=torch.float64)
+    weights[other], weights[goal] = 1, -1
+    return -weights if targeted else weights
