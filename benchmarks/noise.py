@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dowse import models
 from dowse.core.target import as_target
 from dowse.defences import Randomization
-from dowse.images import sets as data
+from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.shared_folder import shared_folder
 from dowse.maths import theory
@@ -44,7 +44,7 @@ def main() -> None:
 
 def known(net: nn.Module) -> tuple[Tensor, Tensor]:
     """The first images that the bare network gets right, (n, 3, 224, 224), and their labels, (n,)."""
-    sample = data.load_folder(shared_folder() / "data" / "nips17_dev500", limit=IMAGES)
+    sample = open_images(shared_folder() / "data" / "nips17_dev500").load(IMAGES)
     with torch.inference_mode():
         right = net(sample.images).argmax(1) == sample.labels
     return sample.images[right], sample.labels[right]

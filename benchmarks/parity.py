@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 import dowse
 from dowse import models
-from dowse.images import sets as data
+from dowse.images.sources import open_images
 from dowse.machine.shared_folder import shared_folder
 from dowse.maths.geometry import Ball, contains, make_ball
 
@@ -164,7 +164,8 @@ def main() -> None:
     torch.manual_seed(0)  # torchattacks draws from the global stream
     net = models.load("cifar10_resnet20", channels_last=False)
     shared = shared_folder()
-    images, labels, _ = data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=4 * wanted)
+    found = open_images(shared / "data" / "cifar10_test1000.npz").load(4 * wanted)
+    images, labels = found.images, found.labels
     with torch.no_grad():
         right = (net(images).argmax(1) == labels).nonzero().flatten()[:wanted]
     table = Table("attack", "program", "fooled", "mean queries", "± s.e.", "median", title=f"{len(right)} images")

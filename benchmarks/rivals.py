@@ -15,7 +15,8 @@ import torch
 import dowse
 from dowse import models
 from dowse.core.target import TargetLike
-from dowse.images.sets import ImageSet, load_folder
+from dowse.images.image_set import LoadedImages
+from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.shared_folder import shared_folder
 from dowse.maths.geometry import Norm
@@ -41,16 +42,16 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 HEADING = f"{'method':22} {'ASR':>6} {'AVG. Q':>7} {'median':>7} {'mean':>7} {'minutes':>8}"
 
 
-def correct_images(target: TargetLike, folder: Path, n: int) -> ImageSet:
+def correct_images(target: TargetLike, folder: Path, n: int) -> LoadedImages:
     """The first n images of a folder that the target classifies right, at 224×224."""
-    images = load_folder(folder, limit=2 * n, size=224)
+    images = open_images(folder).load(2 * n, 224)
     with torch.no_grad():
         predicted = torch.cat([target(images.images[i : i + 8]).argmax(1) for i in range(0, len(images.labels), 8)])
     right = (predicted == images.labels).nonzero().flatten()[:n]
-    return ImageSet(images.images[right], images.labels[right], tuple(images.names[i] for i in right.tolist()))
+    return LoadedImages(images.images[right], tuple(images.entries[i] for i in right.tolist()))
 
 
-def row(target: TargetLike, images: ImageSet, title: str, norm: Norm, budget: int, seed: int) -> dict[str, Any]:
+def row(target: TargetLike, images: LoadedImages, title: str, norm: Norm, budget: int, seed: int) -> dict[str, Any]:
     """One method's row."""
     method, options = ROWS[title]
     start = time.perf_counter()

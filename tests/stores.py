@@ -10,7 +10,7 @@ import torch
 
 from dowse.core.result import End
 from dowse.experiment.spec import PlannedRun, RunSpec
-from dowse.images.sources import Entry
+from dowse.images.image_set import Entry
 from dowse.store import StoreWriter
 from dowse.store.events import Ended
 from dowse.store.images import save_original

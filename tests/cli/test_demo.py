@@ -8,16 +8,16 @@ from typer.testing import CliRunner
 
 from dowse import models
 from dowse.cli import app
-from dowse.cli.demo_run import SURROGATE, TARGET
+from dowse.cli.demo import SURROGATE, TARGET
 from dowse.errors import InputError
-from dowse.images import sets as data
+from dowse.images.photographs import photographs
 from dowse.store import Store
 
 
 @pytest.fixture(autouse=True)
 def packages() -> None:
     try:
-        data.demo_files()
+        photographs()
         for name in (TARGET, SURROGATE):
             models.locate(name)
     except InputError as missing:

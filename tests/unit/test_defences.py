@@ -16,7 +16,7 @@ from dowse.core.reply import Request
 from dowse.core.seeds import row_seeds, uniform_of
 from dowse.core.target import Delivery
 from dowse.defences import DEFENCES, Defence, Denoiser, DenoisingUNet, Jpeg, Randomization, shipped_denoiser
-from dowse.images import sets as data
+from dowse.images.sources import open_images
 from dowse.targets import resolve_target
 from tests.support import Tanh, generator, labels_of, pictures
 
@@ -295,7 +295,7 @@ class TestAnyDefence:
 
 @pytest.fixture(scope="module")
 def cifar(shared):
-    return data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=200)
+    return open_images(shared / "data" / "cifar10_test1000.npz").load(200)
 
 
 @pytest.fixture(scope="module")

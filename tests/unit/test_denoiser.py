@@ -19,7 +19,7 @@ from dowse.defences.curve import write_curve
 from dowse.defences.denoiser import stand_out, strengthened
 from dowse.defences.measure import measure_defence
 from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw
-from dowse.images import sets as data
+from dowse.images.sources import open_images
 from dowse.models.mobilenet import MobileNetV2
 from dowse.targets import resolve_target
 from tests.support import Linear, generator
@@ -372,12 +372,12 @@ class TestWhatShips:
 
     def test_at_cifar_size_it_keeps_its_promise(self, shared):
         """The 200 images that it was not trained on, noise of 4/255 from a net that it was not trained on."""
-        self.promise(shared, data.load_npz(shared / "data" / "cifar10_test1000.npz"), slice(800, 1000), CIFAR, 4)
+        self.promise(shared, open_images(shared / "data" / "cifar10_test1000.npz").load(), slice(800, 1000), CIFAR, 4)
 
     @pytest.mark.slow
     def test_at_imagenet_size_it_keeps_its_promise(self, shared):
         """Forty images of another set than the training's; docs/defences.md has the figures for all 500."""
-        few = data.load_folder(shared / "data" / "nips17_dev500", limit=40)
+        few = open_images(shared / "data" / "nips17_dev500").load(40)
         self.promise(shared, few, slice(0, 40), IMAGENET, 8)
 
     def promise(self, shared, images, rows, names, levels):

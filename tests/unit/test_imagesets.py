@@ -9,7 +9,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from dowse.errors import InputError
-from dowse.images.sources import UNREADABLE, open_images
+from dowse.images.image_set import UNREADABLE
+from dowse.images.sources import open_images
 from dowse.targets import input_size
 
 

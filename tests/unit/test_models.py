@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 import dowse.models as models
 from dowse.errors import InputError
-from dowse.images import sets as data
+from dowse.images.image_set import LoadedImages
+from dowse.images.sources import open_images
 from dowse.models import layers, resnet, weights
 from dowse.models.efficientnet_lite import rename_parameter
 
@@ -35,7 +36,7 @@ def accuracy(net: nn.Module, images: Tensor, labels: Tensor) -> float:
     return float((guesses == labels).double().mean())
 
 
-def assert_accuracy(name: str, sample: data.ImageSet, published: float) -> None:
+def assert_accuracy(name: str, sample: LoadedImages, published: float) -> None:
     """A network's accuracy is what others measured, within three standard errors of the sample."""
     slack = 3 * (published * (1 - published) / len(sample.images)) ** 0.5
     assert abs(accuracy(models.load(name), sample.images, sample.labels) - published) < slack
@@ -59,7 +60,7 @@ def test_number_of_parameters_is_pinned(name: str) -> None:
 @pytest.mark.parametrize("name", ["imagenet_mobilenetv2", "imagenet_efficientnet_lite0"])
 def test_packaged_weights_know_the_demo_photographs(name: str) -> None:
     net = models.load(name)
-    photographs = data.demo_photographs()
+    photographs = open_images("demo:photographs").load()
     assert accuracy(net, photographs.images, photographs.labels) >= 0.85
     assert not net.training
     assert not any(p.requires_grad for p in net.parameters())
@@ -78,7 +79,7 @@ def test_packaged_weights_know_the_demo_photographs(name: str) -> None:
 )
 def test_imagenet_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
-    assert_accuracy(name, data.load_folder(shared / "data" / "nips17_dev500", limit=48), published)
+    assert_accuracy(name, open_images(shared / "data" / "nips17_dev500").load(48), published)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +93,13 @@ def test_imagenet_accuracy(name: str, published: float, shared: Path, monkeypatc
 )
 def test_cifar_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
-    assert_accuracy(name, data.load_npz(shared / "data" / "cifar10_test1000.npz", limit=256), published)
+    assert_accuracy(name, open_images(shared / "data" / "cifar10_test1000.npz").load(256), published)
 
 
 def test_package_and_shared_folder_hold_the_same_network(shared: Path) -> None:
     """The shared file is the package's, rounded to half precision."""
     half = shared / "models" / "weights" / "imagenet_mobilenetv2_tv.safetensors"
-    images = data.demo_photographs(limit=4).images
+    images = open_images("demo:photographs").load(4).images
     with torch.inference_mode():
         a = models.load("imagenet_mobilenetv2")(images)
         b = models.load("imagenet_mobilenetv2", half)(images)
@@ -106,7 +107,7 @@ def test_package_and_shared_folder_hold_the_same_network(shared: Path) -> None:
 
 
 def test_channels_last_changes_logits_by_rounding_only() -> None:
-    images = data.demo_photographs(limit=2).images
+    images = open_images("demo:photographs").load(2).images
     with torch.inference_mode():
         a = models.load("imagenet_mobilenetv2", channels_last=True)(images)
         b = models.load("imagenet_mobilenetv2", channels_last=False)(images)

@@ -13,7 +13,7 @@ import torch
 from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun, RunSpec
-from dowse.images.sources import Entry
+from dowse.images.image_set import Entry
 from dowse.store import Row, Store, StoreError, StoreWriter, images, owners, schema
 from dowse.store.events import Answered, Ended, Replayed, Restarted, Round, Saved
 from dowse.store.traces import pack

@@ -6,7 +6,7 @@ from torch import nn
 
 import dowse
 from dowse import models
-from dowse.images.sets import load_npz
+from dowse.images.sources import open_images
 
 
 @pytest.mark.slow
@@ -14,7 +14,7 @@ def test_rounding_to_four_decimals_leaves_prgf_most_of_its_success(shared, monke
     """50 images at less than half of the paper's ε, of a target that shows probabilities: 43 fooled either way."""
     monkeypatch.setenv("DOWSE_SHARED", str(shared))
     net, surrogate = models.load("cifar10_resnet20"), models.load("cifar10_resnet56")
-    images = load_npz(shared / "data" / "cifar10_test1000.npz", limit=60)
+    images = open_images(shared / "data" / "cifar10_test1000.npz").load(60)
     with torch.no_grad():
         right = net(images.images).argmax(1) == images.labels
     x, y = images.images[right][:50], images.labels[right][:50]

@@ -11,6 +11,7 @@ from dowse.cli.failing import FAILED, failing_kindly
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dowse.core.target import Shape
     from dowse.preflight import Preflight
 
 COLOURS = {"good": "green", "note": "yellow", "wrong": "bold red"}
@@ -48,13 +49,13 @@ def check(
         from dowse.errors import choose
         from dowse.maths.losses import Outputs
         from dowse.preflight import as_record, preflight
-        from dowse.targets import declared_shape, parse_shape, resolve_target, with_rate
+        from dowse.targets import declared_shape, open_target, parse_shape, with_options, with_rate
 
         choose("outputs", outputs, ("logits", "probs"))
         if threads is not None:
             torch.set_num_threads(threads)
         (limited,) = (target,) if rate is None else with_rate([target], rate)
-        made = resolve_target(limited, weights)
+        made = open_target(with_options(limited, weights=weights))
         sizes = parse_shape(shape) if shape is not None else declared_shape(target, made)
         points, known = _images(images, labels, count, sizes)
         report = preflight(made, points, known, outputs=cast(Outputs, outputs), seconds=seconds)
@@ -66,46 +67,22 @@ def check(
             raise typer.Exit(FAILED)
 
 
-def _images(
-    path: str | None, labels: str, count: int, sizes: tuple[int, int, int] | None
-) -> "tuple[Tensor, list[int | None]]":
+def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") -> "tuple[Tensor, list[int | None]]":
     """Images to ask about, (n, C, H, W), and their labels: those given, else the demo's photographs, else noise."""
     import torch
 
     from dowse.errors import InputError
+    from dowse.images.photographs import PHOTOGRAPHS, are_installed
     from dowse.images.sources import open_images
 
-    if path is not None:
-        source = open_images(path, labels)
-        n, side = min(count, len(source)), sizes[-1] if sizes is not None and sizes[1] == sizes[2] else None
-        pixels = [source.read(i, side) for i in range(n)]
-        if sizes is not None and side is None:
-            pixels = [_scaled(image.unsqueeze(0), sizes[1:])[0] for image in pixels]
-        if len({image.shape for image in pixels}) > 1:
-            raise InputError("the images have several sizes: give --shape, for example --shape 3x224x224")
-        return torch.stack(pixels), [entry.label for entry in source.entries[:n]]
-    if sizes is None:
-        raise InputError("the target does not say which images it takes: give --images or --shape 3x224x224")
-    if sizes[0] == 3 and (photographs := _photographs(count)) is not None:
-        return _scaled(photographs, sizes[1:]), [None] * len(photographs)
-    return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
-
-
-def _scaled(images: "Tensor", sides: tuple[int, ...]) -> "Tensor":
-    """Images (n, C, H, W) scaled to the sides (h, w)."""
-    from torch.nn.functional import interpolate
-
-    return interpolate(images, tuple(sides), mode="bilinear", antialias=True).clamp(0, 1)
-
-
-def _photographs(count: int) -> "Tensor | None":
-    from dowse.errors import InputError
-    from dowse.images.sets import demo_photographs
-
-    try:
-        return demo_photographs(count).images
-    except InputError:
-        return None
+    if path is None:
+        if sizes is None:
+            raise InputError("the target does not say which images it takes: give --images or --shape 3x224x224")
+        if sizes[0] != 3 or not are_installed():
+            return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
+        path, labels = PHOTOGRAPHS, "target"
+    found = open_images(path, labels).load(count, None if sizes is None else sizes[1:])
+    return found.images, [entry.label for entry in found.entries]
 
 
 def _print(target: str, report: "Preflight") -> None:

@@ -1,11 +1,27 @@
-"""`dowse demo`: attack a real classifier on real photographs, and show what came of it."""
+"""`dowse demo`: a real classifier, a surrogate of another family, real photographs, three methods side by side."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dowse.cli.failing import failing_kindly
+
+if TYPE_CHECKING:
+    from dowse.report import Attempt
+    from dowse.running.run import Finished
+    from dowse.store import Store
+    from dowse.store.row import Row as StoredRow
+
+TARGET, SURROGATE = "imagenet_mobilenetv2", "imagenet_efficientnet_lite0"
+METHODS = (
+    {"name": "rgf", "title": "RGF"},
+    {"name": "prgf", "title": "P-RGF"},
+    {"name": "prgf", "title": "P-RGF + data prior", "subspace": 50},
+)
+TITLE = "How few queries fool MobileNetV2?"
+ROWS = 4  # of the picture
 
 
 def demo(
@@ -23,17 +39,59 @@ def demo(
 
     ensure_fast_malloc()
     with failing_kindly():
-        from dowse.cli.demo_run import SURROGATE, TARGET, demo_experiment, draw_demo
         from dowse.cli.running import Manner, execute
+        from dowse.experiment.file import make_experiment
+        from dowse.images.photographs import PHOTOGRAPHS
         from dowse.report import write_html
 
-        experiment = demo_experiment(out, images=images, budget=budget, norm=norm, seed=seed)
+        said = {
+            "name": "demo", "target": f"dowse:{TARGET}", "surrogate": f"dowse:{SURROGATE}", "norm": norm,
+            "images": {"path": PHOTOGRAPHS, "count": images}, "budget": budget, "seed": seed, "method": list(METHODS),
+        }  # fmt: skip
+        experiment = make_experiment(said, source="the demo")
         typer.echo(
             f"{TARGET}, attacked with the help of {SURROGATE}: {images} photographs, {norm}, {budget} queries at most"
         )
         finished = execute(experiment, Manner(out=out, threads=threads))
         subtitle = f"surrogate EfficientNet-Lite0, {norm}, at most {budget} queries an image, seed {seed}"
-        picture = draw_demo(out, finished, rows=4, title="How few queries fool MobileNetV2?", subtitle=subtitle)
-        typer.echo(f"picture: {picture}")
-        report = write_html(out, out / "report.html", title="How few queries fool MobileNetV2?")
-        typer.echo(f"report: {report}")
+        typer.echo(f"picture: {_draw(out, finished, subtitle)}")
+        typer.echo(f"report: {write_html(out, out / 'report.html', title=TITLE)}")
+
+
+def _draw(out: Path, finished: "Sequence[Finished]", subtitle: str) -> Path:
+    """One picture, out/demo.png, of the first attacked images under every method, from the store in `out`."""
+    from dowse.core.result import End
+    from dowse.report import Row, contact_sheet
+    from dowse.store import Store
+
+    by_title = {run.plan.title: {row.position: row for row in run.rows} for run in finished}
+    done = [row for row in finished[0].rows if all(row.position in found for found in by_title.values())]
+    first = [row for row in done if row.end is not End.ALREADY_WRONG][:ROWS]
+    with Store(out) as store:
+        sheet = [
+            Row(
+                store.original(one),
+                _name(one.label),
+                {title: _attempt(store, found[one.position]) for title, found in by_title.items()},
+            )
+            for one in first
+        ]
+    return contact_sheet(sheet, out / "demo.png", title=TITLE, subtitle=subtitle)
+
+
+def _attempt(store: "Store", row: "StoredRow") -> "Attempt":
+    from dowse.report import Attempt
+
+    found = store.adversarial(row)
+    return Attempt(
+        adversarial=store.original(row) if found is None else found,
+        prediction=_name(row.predicted),
+        queries=row.queries,
+        fooled=row.success,
+    )
+
+
+def _name(label: int | None) -> str:
+    from dowse.images.class_names import imagenet_names
+
+    return "unknown" if label is None else imagenet_names()[label]

@@ -56,6 +56,7 @@ def train_denoiser(
         from dowse.defences.denoiser import load_denoiser
         from dowse.defences.train_denoiser import Learner, Training
         from dowse.errors import InputError
+        from dowse.images.sources import open_images
         from dowse.targets import input_size, resolve_surrogate
 
         torch.set_num_threads(threads)
@@ -69,13 +70,12 @@ def train_denoiser(
         )  # fmt: skip
         sizes = [level / 255 for level in _numbers("test-eps", test_eps)]
         net = resolve_surrogate(target)
-        x, y = _read(images, side)
-        if hold_out >= len(x):
-            raise InputError(f"--hold-out {hold_out} leaves nothing of {len(x)} images to train on")
-        end = len(x) - hold_out
-        tested = _read(test_images, side) if test_images else (x[end:], y[end:])
-        if test_source is not None and bool((tested[1] < 0).any()):
-            raise InputError("the images to measure on have no labels: give their folder a labels.csv")
+        found = open_images(images).load(size=side)
+        end = len(found.images) - hold_out
+        if end < 1:
+            raise InputError(f"--hold-out {hold_out} leaves nothing of {len(found.images)} images to train on")
+        tested = open_images(test_images).load(size=side) if test_images else found[end:]
+        measured = None if test_source is None else (tested.images, tested.labels)  # a missing label is an error now
         out.mkdir(parents=True, exist_ok=True)
         learner = Learner(net, training)
         if (out / "checkpoint.pt").is_file():
@@ -83,9 +83,9 @@ def train_denoiser(
             typer.echo(f"going on from step {len(learner.losses)} of {steps}")
         elif start is not None:
             learner.begin_with(load_denoiser(start))
-        _train(learner, x[:end], [net, *map(resolve_surrogate, source or ())], out, strength)
-        if test_source is not None:
-            _measure(learner, resolve_surrogate(test_source), tested, sizes, out)
+        _train(learner, found[:end].images, [net, *map(resolve_surrogate, source or ())], out, strength)
+        if test_source is not None and measured is not None:
+            _measure(learner, resolve_surrogate(test_source), measured, sizes, out)
 
 
 def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out: Path, strength: float) -> None:
@@ -150,20 +150,6 @@ def _bars() -> "Progress":
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"),
         TimeRemainingColumn(),
     )  # fmt: skip
-
-
-def _read(path: str, size: int | None) -> tuple["Tensor", "Tensor"]:
-    """All images of a set, (n, 3, H, W), and their labels, −1 where there is none, (n,)."""
-    import torch
-
-    from dowse.errors import InputError
-    from dowse.images.sources import open_images
-
-    source = open_images(path)
-    images = [source.read(i, size) for i in range(len(source))]
-    if len({image.shape for image in images}) > 1:
-        raise InputError(f"the images of {path} have several sizes: give --size")
-    return torch.stack(images), torch.tensor([-1 if e.label is None else e.label for e in source.entries])
 
 
 def _numbers(name: str, text: str) -> list[float]:

@@ -2,7 +2,7 @@
 
 from dowse.experiment.file import Experiment
 from dowse.experiment.spec import PlannedRun
-from dowse.images.sources import ImageSource
+from dowse.images.image_set import ImageSource
 from dowse.targets import input_size
 from dowse.targets.digest import weights_digest
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
 
 from dowse.core.inputs import check_target
 from dowse.core.target import as_target
 from dowse.errors import InputError
 from dowse.figures.setting import Setting
-from dowse.images.sets import demo_photographs, imagenet_names
-from dowse.images.sources import UNREADABLE, open_images
+from dowse.images.class_names import imagenet_names
+from dowse.images.image_set import UNREADABLE
+from dowse.images.photographs import PHOTOGRAPHS
+from dowse.images.sources import open_images
 from dowse.machine.shared_folder import shared_folder
 from dowse.surrogates.prior import Surrogate, own_size
 from dowse.targets import input_size, resolve_surrogate, resolve_target
@@ -81,27 +82,17 @@ def make_scene(setting: Setting) -> Scene:
 
 def _source(setting: Setting) -> str:
     path = _path(setting)
-    return "the demo's photographs" if path is None else path.name
+    return "the demo's photographs" if path == PHOTOGRAPHS else Path(path).name
 
 
-def _path(setting: Setting) -> Path | None:
-    if setting.images is not None:
-        return Path(setting.images)
+def _path(setting: Setting) -> str:
     shared = shared_folder() / SHARED_SET
-    return shared if shared.is_dir() else None
+    return setting.images or (str(shared) if shared.is_dir() else PHOTOGRAPHS)
 
 
 def _read(setting: Setting) -> Iterator[tuple[str, Tensor, int | None]]:
     """Names, pixels (C, H, W) and labels of a set, one by one; what cannot be read is passed over."""
-    path, side = _path(setting), input_size(setting.target)
-    if path is None:
-        photographs = demo_photographs()
-        pixels = photographs.images
-        if side is not None and pixels.shape[-1] != side:
-            pixels = interpolate(pixels, (side, side), mode="bilinear", antialias=True).clamp(0, 1)
-        yield from zip(photographs.names, pixels, photographs.labels.tolist(), strict=True)
-        return
-    source = open_images(path)
+    source, side = open_images(_path(setting)), input_size(setting.target)
     for i, entry in enumerate(source.entries):
         try:
             x = source.read(i, side)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dowse.errors import InputError
-from dowse.images.sets import imagenet_names
+from dowse.images.class_names import imagenet_names
 
 MODELS = {
     "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "resnet18": "ResNet-18", "resnet34": "ResNet-34",

@@ -10,7 +10,7 @@ from dowse.core.result import End, Summary, summarize
 from dowse.core.seeds import image_id
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
-from dowse.images.sources import UNREADABLE, ImageSource
+from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.running.worker import Order

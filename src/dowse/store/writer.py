@@ -11,7 +11,7 @@ from torch import Tensor
 from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
-from dowse.images.sources import Entry
+from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
 from dowse.store.events import Answered, Ended, Event, Replayed, Restarted, Round

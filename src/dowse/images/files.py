@@ -1,0 +1,76 @@
+"""Image files: folders with or without a table of labels, and how one file is read."""
+
+import csv
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from dowse.errors import InputError
+from dowse.images.image_set import Entry, ImageSource
+from dowse.images.pixels import Size, to_pixels
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+
+
+def folder_source(folder: Path, table: Path) -> ImageSource:
+    """The images that a table lists or, where it is not there, those in a folder, labelled by its subfolders' names.
+
+    A subfolder's label is its name if all of them are numbers, else its place in alphabetical order.
+    """
+    if table.is_file():
+        return files_source(folder, list(_listed(table)))
+    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    classes = sorted({p.relative_to(folder).parts[0] for p in paths if p.parent != folder})
+    if not classes:
+        return files_source(folder, [Entry(path.name) for path in paths])
+    numbers = {name: int(name) if all(map(str.isdecimal, classes)) else i for i, name in enumerate(classes)}
+    inside = [path.relative_to(folder) for path in paths if path.parent != folder]
+    return files_source(folder, [Entry(path.as_posix(), numbers[path.parts[0]]) for path in inside])
+
+
+def files_source(folder: Path, entries: Sequence[Entry]) -> ImageSource:
+    """Image files below a folder, each named by its path from there."""
+    digest = hashlib.blake2b(digest_size=8)
+    for entry in entries:
+        path = folder / entry.name
+        # spelled out, because runs are known by it: it must not change with a class's name or its fields
+        said = f"Entry(name={entry.name!r}, label={entry.label!r}, target_label={entry.target_label!r})"
+        digest.update(f"{said}{path.stat().st_size if path.is_file() else None}\n".encode())
+
+    def read(i: int, size: Size) -> Tensor:
+        return to_pixels(_read_file(folder / entries[i].name), size)
+
+    return ImageSource(entries, digest.hexdigest(), read)
+
+
+def _read_file(path: Path) -> np.ndarray:
+    """The image as its viewer shows it, in RGB: (H, W, 3) uint8."""
+    with Image.open(path) as file:
+        return np.asarray(ImageOps.exif_transpose(file).convert("RGB"))
+
+
+def _listed(table: Path) -> Iterator[Entry]:
+    """The rows of a table of labels."""
+    try:
+        with table.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if not {"file", "label"} <= set(reader.fieldnames or ()):
+                raise InputError(f"{table} has the columns {reader.fieldnames}; expected file and label among them")
+            for row in reader:
+                where = f"line {reader.line_num} of {table}"
+                yield Entry(row["file"], _label(row["label"], where), _label(row.get("target_label"), where))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the labels from {table}: {error}") from error
+
+
+def _label(text: str | None, where: str) -> int | None:
+    """A class's number; nothing, where nothing is written."""
+    if text is None or not text.strip():
+        return None
+    if not text.strip().isdecimal():
+        raise InputError(f"{where} has the label {text!r}; expected the class's number, 0 or more")
+    return int(text)

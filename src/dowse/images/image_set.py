@@ -1,0 +1,103 @@
+"""What an image set is: named, labelled, fingerprinted at once, and each image read when its turn comes."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from dowse.errors import InputError
+from dowse.images.pixels import Size
+
+UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)  # all that Pillow raises
+
+
+class UnreadableImageWarning(UserWarning):
+    """An image of a set could not be read and was left out; the message names it and the reason."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An image of a set, not read yet.
+
+    Attributes:
+        name: What it is called, its file or its number.
+        label: Its class; None takes the target's own.
+        target_label: The class wanted of a targeted attack, where the set names one.
+    """
+
+    name: str
+    label: int | None = None
+    target_label: int | None = None
+
+
+@dataclass(frozen=True)
+class LoadedImages:
+    """Images that were read, all of one size.
+
+    Attributes:
+        images: (n, C, H, W) float32 in [0, 1].
+        entries: Which they are, n of them.
+    """
+
+    images: Tensor
+    entries: tuple[Entry, ...]
+
+    def __getitem__(self, rows: slice) -> "LoadedImages":
+        """Some of them."""
+        return LoadedImages(self.images[rows], self.entries[rows])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each is called."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def labels(self) -> Tensor:
+        """Their classes, (n,) int64; an InputError if the set does not say all of them."""
+        labels = [entry.label for entry in self.entries if entry.label is not None]
+        if len(labels) < len(self.entries):
+            name = next(entry.name for entry in self.entries if entry.label is None)
+            raise InputError(f"{name} has no label: give its folder a labels.csv with the columns file and label")
+        return torch.tensor(labels)
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """An image set.
+
+    Attributes:
+        entries: Its images in order.
+        fingerprint: A hash of the file, or of the names, labels and sizes of a folder's files.
+        read: From an entry's position and a size to the image, (C, H, W) float32 in [0, 1]; raises one of UNREADABLE.
+    """
+
+    entries: Sequence[Entry]
+    fingerprint: str
+    read: Callable[[int, Size], Tensor] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def load(self, limit: int | None = None, size: Size = None) -> LoadedImages:
+        """The first `limit` images that can be read, all at once and at one size; those that cannot are warned of."""
+        images: list[Tensor] = []
+        kept: list[Entry] = []
+        for i, entry in enumerate(self.entries):
+            if limit is not None and len(kept) >= limit:
+                break
+            try:
+                x = self.read(i, size)
+            except UNREADABLE as error:
+                warnings.warn(f"left out {entry.name}: {error}", UnreadableImageWarning, stacklevel=2)
+                continue
+            if images and x.shape != images[0].shape:
+                (h, w), (h0, w0) = x.shape[1:], images[0].shape[1:]
+                raise InputError(f"{entry.name} is {h}×{w} but {kept[0].name} is {h0}×{w0}: say the size of all")
+            images.append(x)
+            kept.append(entry)
+        if not images:
+            raise InputError("the image set is empty: none of its images could be read")
+        return LoadedImages(torch.stack(images), tuple(kept))
