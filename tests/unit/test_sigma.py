@@ -8,7 +8,7 @@ import torch
 import dowse
 from dowse.attacks import PGD
 from dowse.estimators import PRGF, RGF, Averaging
-from dowse.estimators.probing import SIGMA_LIMIT
+from dowse.estimators.sigma import SIGMA_LIMIT
 from dowse.maths.geometry import L2
 from tests.support import SHAPE, Counter, Quantised, Tanh, canned, converse, estimate_of, generator, labels_of, pictures
 

@@ -1,6 +1,9 @@
-"""Gradient averaging, Algorithm 2 of the paper (Appendix B): a weighted mean of transfer gradient and RGF estimate."""
+"""Gradient averaging, Algorithm 2 of the paper (Appendix B), line by line: transfer gradient and RGF estimate, weighed.
 
-from dataclasses import dataclass, replace
+Its loop over i is one tensor here: q directions are drawn, asked about and averaged at once.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,7 +11,7 @@ from torch import Tensor
 from dowse.core.flow import Flow, note, prior_at
 from dowse.errors import fraction
 from dowse.estimators.cosine import CosineEstimation
-from dowse.estimators.probing import State
+from dowse.estimators.rgf import State
 from dowse.maths import theory
 from dowse.maths.sampling import unit
 
@@ -38,26 +41,30 @@ class Averaging(CosineEstimation):
         fraction(mu=self.mu, threshold=self.threshold)
 
     def estimate(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
-        """ĝ at x, (*s), of Algorithm 2."""
+        """ĝ at x, (*s), by Algorithm 2; a fixed μ takes the place of lines 1 to 6, but for v's sign."""
+        D, q, space = x.numel(), self.q, self.space(x)
         v = unit((yield from prior_at(x)))
-        state = yield from self.settle_sigma(state, x, f, rng)
-        μ = self.mu
-        if μ is None:
-            (v, α), state = yield from self.cosine(state, x, f, v, rng)  # line 1
-            μ = self._optimal(α, state, x.numel())  # lines 2, 3
+        state = yield from self.settle(state, x, f, rng)  # σ, where it has grown: not in the paper
+        if self.mu is None:
+            v, α, state = yield from self.cosine(state, x, f, v, rng)  # line 1: Sec. 3.3
+            if space is None:
+                β = theory.expected_cosine(D, q)  # line 2
+                μ = theory.mu_star(α, β)  # line 3: Eq. (B.4)
+            else:
+                β = theory.expected_cosine_subspace(state.a_square, space.d, q)  # line 2: App. B.1
+                μ = theory.mu_star_approximate(α, β)  # line 3: beside Eq. (B.7)
             yield from note(alpha=α, mu=μ, norm=state.norm, a_square=state.a_square, sigma=state.sigma)
             if μ >= self.threshold:  # line 4
-                return v, replace(state, iteration=state.iteration + 1)
+                return v, state.next  # line 5
         else:
+            μ = self.mu
             slope, state = yield from self.slope(state, x, f, v)
             v = -v if slope < 0 else v
             yield from note(mu=μ, sigma=state.sigma)
-        probes, state = yield from self.probe(state, x, f, lambda: self.directions(state, self.q, x, rng))
-        ĝ = μ * v + (1 - μ) * unit(probes.gradient(x.shape))  # Eqs. (B.1), (B.5)
-        return ĝ, replace(state, iteration=state.iteration + 1)
 
-    def _optimal(self, α: float, state: State, D: int) -> float:
-        if state.subspace is None:
-            return theory.mu_star(α, theory.expected_cosine(D, self.q))  # Eq. (B.4)
-        β = theory.expected_cosine_subspace(state.a_square, state.subspace.d, self.q)
-        return theory.mu_star_approximate(α, β)  # beside Eq. (B.7)
+        def directions() -> Tensor:
+            return self.uniform(q, x, rng)  # line 9
+
+        probes, state = yield from self.probe(state, x, f, directions)  # line 10: [f(x + σu) − f(x)] / σ
+        ĝ_U = probes.gradient(x.shape)  # lines 7, 8, 10, 11: the mean of slope · u, Eq. (5)
+        return μ * v + (1 - μ) * unit(ĝ_U), state.next  # line 12: Eq. (B.1), with a subspace Eq. (B.5)

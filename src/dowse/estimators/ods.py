@@ -1,17 +1,17 @@
 """ODS-RGF: RGF whose directions are random mixtures of a surrogate's outputs (Tashiro et al. 2020)."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from dowse.core.flow import Flow, Seen, Weights, opening, pull
-from dowse.estimators.probing import Probing, State
+from dowse.estimators.rgf import RGFFamily, State
 from dowse.maths.sampling import sphere, unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class ODSRGF(Probing):
+class ODSRGF(RGFFamily):
     """The average of q one-sided slopes along ∇ₓ(wᵀz)/‖·‖ of a surrogate, w uniform on [−1, 1]^K.
 
     Cost: q + 1 queries an iteration, and on the surrogate a forward and q backward passes. With several surrogates each
@@ -38,9 +38,9 @@ class ODSRGF(Probing):
         known = yield from opening()
         surrogate = int(torch.randint(known.surrogates, (1,), generator=rng))
         u = yield from self.outputs(x, surrogate, rng)
-        state = yield from self.settle_sigma(state, x, f, rng)
+        state = yield from self.settle(state, x, f, rng)
         probes, state = yield from self.probe(state, x, f, lambda: u.clone())
-        return probes.gradient(x.shape), replace(state, iteration=state.iteration + 1)
+        return probes.gradient(x.shape), state.next
 
     def outputs(self, x: Tensor, surrogate: int, rng: torch.Generator) -> Flow[Tensor]:
         """q unit directions ∇ₓ(wᵀz) at x, (*s) -> (q, *s): free."""

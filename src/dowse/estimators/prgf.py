@@ -1,6 +1,9 @@
-"""P-RGF: prior-guided random gradient-free estimation, Algorithm 1 of the paper (NeurIPS 2019)."""
+"""P-RGF: prior-guided random gradient-free estimation, Algorithm 1 of the paper (NeurIPS 2019), line by line.
 
-from dataclasses import dataclass, replace
+Its loop over i is one tensor here: q directions are drawn, asked about and averaged at once.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -8,7 +11,7 @@ from torch import Tensor
 from dowse.core.flow import Flow, note, prior_at
 from dowse.errors import InputError, fraction
 from dowse.estimators.cosine import CosineEstimation
-from dowse.estimators.probing import State
+from dowse.estimators.rgf import State
 from dowse.maths import theory
 from dowse.maths.sampling import biased, unit
 
@@ -43,45 +46,45 @@ class PRGF(CosineEstimation):
             raise InputError("exact_subspace=True is about the data-dependent prior: give subspace= too")
 
     def estimate(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
-        """ĝ at x, (*s), of Algorithm 1."""
+        """ĝ at x, (*s), by Algorithm 1; a fixed λ takes the place of lines 1 to 5."""
+        D, q, space = x.numel(), self.q, self.space(x)
         v = unit((yield from prior_at(x)))
-        state = yield from self.settle_sigma(state, x, f, rng)
-        λ = self.lam
-        if λ is None:
-            (v, α), state = yield from self.cosine(state, x, f, v, rng)  # line 1
-            λ = self._optimal(α, state, x.numel())  # line 2
+        state = yield from self.settle(state, x, f, rng)  # σ, where it has grown: not in the paper
+        if self.lam is None:
+            v, α, state = yield from self.cosine(state, x, f, v, rng)  # line 1: Sec. 3.3
+            if space is None:
+                λ = theory.lambda_star(α**2, D, q)  # line 2: Eq. (12)
+            else:
+                λ = theory.lambda_star_subspace(α**2, state.a_square, space.d, q)  # line 2: Eq. (18)
             yield from note(alpha=α, lam=λ, norm=state.norm, a_square=state.a_square, sigma=state.sigma)
             if λ == 1:  # line 3
-                return v, replace(state, iteration=state.iteration + 1)
+                return v, state.next  # line 4
         else:
+            λ = self.lam
             yield from note(lam=λ, sigma=state.sigma)
-        probes, state = yield from self.probe(
-            state,
-            x,
-            f,
-            lambda: self._biased(state, x, v, λ, rng),
-        )
-        ĝ = probes.gradient(x.shape)  # lines 10, 12: Eq. (5)
-        return ĝ, replace(state, iteration=state.iteration + 1)
 
-    def base_directions(self, state: State, n: int, x: Tensor, v: Tensor, rng: torch.Generator) -> Tensor:
+        def directions() -> Tensor:
+            ξ = self.base_directions(q, x, v, rng)  # line 8
+            u = biased(v, λ, ξ)  # line 9: Eq. (11), with a subspace Eq. (19)
+            return _alternating(u) if self.clip_probes else u
+
+        probes, state = yield from self.probe(state, x, f, directions)  # line 10: [f(x + σu) − f(x)] / σ
+        ĝ = probes.gradient(x.shape)  # lines 6, 7, 10 to 12: the mean of slope · u, Eq. (5)
+        return ĝ, state.next
+
+    def base_directions(self, n: int, x: Tensor, v: Tensor, rng: torch.Generator) -> Tensor:
         """n unit directions of the whole space, of the subspace, or of its part orthogonal to v, (n, *s)."""
-        if self.exact_subspace and state.subspace is not None:
-            return state.subspace.sphere_orthogonal(n, v, rng)
-        return self.directions(state, n, x, rng)
+        space = self.space(x)
+        if space is not None and self.exact_subspace:
+            return space.sphere_orthogonal(n, v, rng)
+        return self.uniform(n, x, rng)
 
-    def _biased(self, state: State, x: Tensor, v: Tensor, λ: float, rng: torch.Generator) -> Tensor:
-        """q directions u of Eq. (11) or (19), (q, *s); where probes are clipped every second one is −u.
 
-        u and −u ask for the same slope. But clipping shifts all probes off the ends of the range alike, and if all of
-        them leaned to v the slope of that shift would be taken for v's.
-        """
-        u = biased(v, λ, self.base_directions(state, self.q, x, v, rng))  # lines 8, 9: Eq. (11), (19)
-        if self.clip_probes:
-            u[1::2].neg_()
-        return u
+def _alternating(u: Tensor) -> Tensor:
+    """Directions u, (n, *s), every second one made −u in place, for probes that are clipped.
 
-    def _optimal(self, α: float, state: State, D: int) -> float:
-        if state.subspace is None:
-            return theory.lambda_star(α**2, D, self.q)  # Eq. (12)
-        return theory.lambda_star_subspace(α**2, state.a_square, state.subspace.d, self.q)  # Eq. (18)
+    u and −u ask for the same slope. But clipping shifts all probes off the ends of the range alike, and if all of them
+    leaned to v the slope of that shift would be taken for v's.
+    """
+    u[1::2].neg_()
+    return u

@@ -13,7 +13,7 @@ from dowse.attacks import PGD, Attack
 from dowse.core.flow import Flow, Note, PriorAt, Query
 from dowse.errors import InputError
 from dowse.estimators import PRGF, Estimator
-from dowse.estimators.probing import State
+from dowse.estimators.rgf import State
 from dowse.figures.scene import Scene
 from dowse.figures.setting import Setting
 from dowse.figures.truth import cosines, true_gradients
