@@ -19,7 +19,7 @@ from dowse.images.image_set import LoadedImages
 from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.shared_folder import shared_folder
-from dowse.maths.geometry import Norm
+from dowse.settings import Norm
 from dowse.targets import resolve_target
 
 # A step of ZOO with its published 128 coordinates costs 257 queries, a quarter of this table's budget; 48 keep it

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,8 @@ def make_store(
     """Write the runs; image i of every run is the same image, `pictures` of each run have pixels."""
     with StoreWriter(folder, list(command)) as store:
         for number, run in enumerate(runs):
-            spec = RunSpec(**{**vars(run.spec), "options": {**run.spec.options, "number": number}})
-            plan = PlannedRun(spec=spec, title=run.title, budget=budget, count=None)
+            spec = replace(run.spec, options={**run.spec.options, "number": number}, budget=budget)
+            plan = PlannedRun(spec=spec, title=run.title, count=None)
             names = run.names or [f"{i:04}.png" for i in range(len(run.queries))]
             store.begin(plan, "images", [Entry(name, 1) for name in names])
             store._database.execute(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -10,18 +10,20 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.base import Attack
+from dowse.attacks.pgd import PGD
 from dowse.attacks.registry import resolve_method
 from dowse.core.conversation import Task
 from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
+from dowse.core.method import take_facts
 from dowse.core.observers import Observer
 from dowse.core.result import End, Outcome, Result
 from dowse.core.target import TargetLike
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
-from dowse.maths.geometry import Ball, Norm
-from dowse.maths.losses import LossName, Outputs
-from dowse.prepare import OnProgress, Run, Settings
+from dowse.maths.geometry import Ball
+from dowse.prepare import OnProgress, Run
+from dowse.settings import AcceptWord, AttackSettings, Combine, LossName, Norm, Outputs
 from dowse.surrogates.prior import SurrogateLike
 
 
@@ -32,7 +34,7 @@ def attack(
     *,
     method: str | object = "prgf",
     surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None,
-    combine: str = "mean",
+    combine: Combine = "mean",
     norm: Norm = "l2",
     eps: float | None = None,
     step: float | None = None,
@@ -44,7 +46,7 @@ def attack(
     decimals: int | None = None,
     target_labels: Labels | None = None,
     ids: Sequence[str] | None = None,
-    accept: str = "iterate",
+    accept: AcceptWord = "iterate",
     quantize: bool = False,
     repeats: int = 1,
     verify: int = 0,
@@ -90,20 +92,14 @@ def attack(
     Returns:
         A Result with success (N,), queries (N,), sent (N,), adversarial (N, C, H, W), end and summary().
     """
-    check_pixels(x, rank=4)
-    labels, wanted = as_labels("y", y, len(x)), as_labels("target_labels", target_labels, len(x))
-    if ids is not None and len(ids) != len(x):
-        raise InputError(f"ids must name each of the {len(x)} images, got {len(ids)}")
-    names = [None] * len(x) if ids is None else [str(name) for name in ids]
-    images = [Image(*parts) for parts in zip(x, labels, wanted, names, strict=True)]
-    settings = Settings(
-        method=method, surrogate=surrogate, combine=combine, norm=norm, eps=eps, step=step, budget=budget, seed=seed,
+    settings = AttackSettings(
+        method=method, options=options, combine=combine, norm=norm, eps=eps, step=step, budget=budget, seed=seed,
         loss=loss, outputs=outputs, reveals=reveals, decimals=decimals, targeted=target_labels is not None,
         accept=accept, quantize=quantize, repeats=repeats, verify=verify, concurrency=concurrency,
-        batch_size=batch_size, on_progress=on_progress, observers=observers, options=options,
+        batch_size=batch_size,
     )  # fmt: skip
-    run = Run(target, settings, x[0])
-    return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
+    live = {"surrogate": surrogate, "observers": observers, "on_progress": on_progress}
+    return _attacked(target, x, y, target_labels, ids, settings, **live)
 
 
 def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
@@ -124,7 +120,11 @@ def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> 
     if first is None:
         raise InputError("the stream holds no image")
     check_pixels(first.x, rank=3)
-    run = Run(target, Settings.of(settings), first.x)
+    for name in ("target_labels", "ids"):
+        if name in settings:
+            raise InputError(f"{name}= goes with attack(); in a stream each dowse.Image carries its own")
+    live = {name: settings.pop(name) for name in ("surrogate", "observers", "on_progress") if name in settings}
+    run = Run(target, AttackSettings.of(settings), first.x, **live)
     return run.outcomes(run.task(i, image) for i, image in enumerate(chain([first], entering)))
 
 
@@ -166,26 +166,18 @@ def estimate(
         surrogate: As in `attack`.
         settings: The other keywords of `attack` that make sense here, the method's own options among them.
     """
-    settings, options = Settings.split(settings)
     if "accept" in settings:
         raise InputError("accept= says where an attack looks for success; an estimate looks for none: leave it out")
-    resolved = resolve_method(method, norm=settings.get("norm", "l2"), step=None, options=options)
-    estimator = resolved.method
-    if not isinstance(estimator, Estimator):
-        raise InputError(f"method {estimator.name!r} is a whole attack and has no estimator to run by itself")
-    if surrogate is None and estimator.needs_surrogate:
-        raise InputError(f"method {estimator.name!r} needs a surrogate: give surrogate=, a white-box module")
     notes = _LastNotes()
-    result = attack(
-        target,
-        x,
-        y,
-        method=_Once(estimator, estimator.name),
-        surrogate=surrogate,
-        accept="never",
-        observers=[notes, *settings.pop("observers", ())],
-        **settings,
-    )
+    live = {"surrogate": surrogate, "on_progress": settings.pop("on_progress", None),
+            "observers": [notes, *settings.pop("observers", ())]}  # fmt: skip
+    wanted, ids = settings.pop("target_labels", None), settings.pop("ids", None)
+    said = AttackSettings.of({"targeted": wanted is not None, **settings, "method": method, "accept": "never"})
+    resolved = resolve_method(said)
+    if not isinstance(resolved, PGD):
+        raise InputError(f"method {resolved.name!r} is a whole attack and has no estimator to run by itself")
+    once = replace(said, method=_Once(resolved.estimator), options={})
+    result = _attacked(target, x, y, wanted, ids, once, **live)
     zero = torch.zeros_like(x[0])
     return Estimate(
         gradient=torch.stack([zero if o.value is None else o.value for o in result.outcomes]),
@@ -196,12 +188,34 @@ def estimate(
     )
 
 
+def _attacked(
+    target: TargetLike | str,
+    x: Tensor,
+    y: Labels | None,
+    target_labels: Labels | None,
+    ids: Sequence[str] | None,
+    settings: AttackSettings,
+    **live: Any,
+) -> Result:
+    """What becomes of N images, (N, C, H, W)."""
+    check_pixels(x, rank=4)
+    labels, wanted = as_labels("y", y, len(x)), as_labels("target_labels", target_labels, len(x))
+    if ids is not None and len(ids) != len(x):
+        raise InputError(f"ids must name each of the {len(x)} images, got {len(ids)}")
+    names = [None] * len(x) if ids is None else [str(name) for name in ids]
+    run = Run(target, settings, x[0], **live)
+    images = (Image(*parts) for parts in zip(x, labels, wanted, names, strict=True))
+    return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
+
+
 @dataclass(frozen=True)
 class _Once(Attack):
     """An attack that estimates one gradient and returns it."""
 
     estimator: Estimator[Any]
-    name: str
+
+    def __post_init__(self) -> None:
+        take_facts(self, self.estimator)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         ĝ, _ = yield from self.estimator.estimate(self.estimator.init(x), x, f, rng)

@@ -17,8 +17,9 @@ from dowse.core.inputs import Image
 from dowse.core.reply import Reply
 from dowse.core.result import End, Outcome
 from dowse.core.seeds import image_id
-from dowse.prepare import Run, Settings
+from dowse.prepare import Run
 from dowse.running.answer_log import TOLERANCE, AnswerLog
+from dowse.settings import AttackSettings
 from dowse.store import sketch as sketches
 from dowse.store.events import Answered, Event, Job, Replayed, Restarted
 from dowse.store.logged_answer import LoggedAnswer
@@ -39,9 +40,9 @@ class Attempt:
         self.logs = {i: list(logs.get(i, [])) for i in range(len(images))}
         self.events: list[Event] = []
         said = {"eps": 0.15, "budget": 60, "batch_size": 1000, "concurrency": 3, "options": OPTIONS.get(method, {})}
-        settings = Settings(method=method, surrogate=SURROGATE, **(said | more))  # type: ignore[arg-type]
-        run = Run(self.counter, settings, images[0])
-        journal = AnswerLog(self.deliver, run.oracle, scores=run.method.uses_scores)
+        settings = AttackSettings(method=method, **(said | more))  # type: ignore[arg-type]
+        run = Run(self.counter, settings, images[0], surrogate=SURROGATE)
+        journal = AnswerLog(self.deliver, run.oracle, scores=run.attack.uses_scores)
         tasks = []
         for i, x in enumerate(images):
             journal.open(Job(i, image_id(x, None), x, None, None, settings.budget, tuple(self.logs[i])))

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import re
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from dowse.attacks.registry import METHODS
 from dowse.core.flow import ask
 from dowse.estimators import PRGF, RGF
 from dowse.maths.sampling import sphere
-from dowse.prepare import Settings
+from dowse.settings import AttackSettings
 from tests.support import SHAPE, Counter, Linear, Noisy, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)
@@ -29,11 +29,15 @@ def test_attack_and_the_runs_settings_have_the_same_defaults():
     """The keywords are written twice, for the reader's sake; that they agree is seen to here."""
     written = inspect.signature(dowse.attack).parameters
     keywords = {name: p.default for name, p in written.items() if p.kind is p.KEYWORD_ONLY}
-    settings = {f.name: f.default for f in fields(Settings) if f.default is not MISSING}
-    assert keywords.pop("target_labels") is None
-    assert keywords.pop("ids") is None
+    settings = {f.name: f.default for f in fields(AttackSettings) if f.name != "options"}
+    live = {"surrogate": None, "observers": (), "on_progress": None}
+    each = {"target_labels": None, "ids": None}  # an image's own; that there are target_labels is the setting targeted
     assert settings.pop("targeted") is False
-    assert keywords == settings
+    assert keywords == settings | live | each
+    said = re.findall(
+        r"^        (\w+): ", inspect.getdoc(dowse.attack).partition("Args:")[2].replace("\n", "\n    "), re.M
+    )
+    assert {*keywords} <= {*said}
 
 
 def test_the_defaults_are_the_papers():

@@ -14,9 +14,8 @@ from dowse.core.method import FACTS
 from dowse.errors import InputError
 from dowse.estimators import PRGF, Estimator
 from dowse.maths.geometry import Linf
+from dowse.settings import AttackSettings
 from tests.victims import Tanh, pictures
-
-RUN = {"step": None, "options": {}}
 
 
 class Corner:
@@ -101,18 +100,17 @@ def test_classes_are_adapted_too():
 
 
 def test_pgd_adapts_the_estimator_it_holds():
-    resolved = resolve_method(PGD(Flat(), step=0.5), norm="l2", **RUN)
-    assert resolved.method.needs_surrogate
-    assert resolved.attack.step == 0.5
+    attack = resolve_method(AttackSettings(method=PGD(Flat(), step=0.5)))
+    assert (attack.name, attack.needs_surrogate, attack.step) == ("Flat", True, 0.5)
     with pytest.raises(InputError, match="Corner is a whole attack"):
-        resolve_method(PGD(Corner()), norm="l2", **RUN)
+        PGD(Corner())
 
 
 def test_what_is_no_method_is_refused():
     with pytest.raises(InputError, match=r"an estimator \(init, estimate\) or an attack \(flow\), got int"):
-        resolve_method(3, norm="l2", **RUN)
+        resolve_method(AttackSettings(method=3))
     with pytest.raises(InputError, match=r"got the class PRGF: write PRGF\(\)"):
-        resolve_method(PRGF, norm="l2", **RUN)
+        resolve_method(AttackSettings(method=PRGF))
 
 
 def test_a_method_that_forgets_its_conversation_says_so():

@@ -15,6 +15,7 @@ from dowse.core.flow import Answer, Query
 from dowse.errors import InputError
 from dowse.estimators import NES, RGF, Bandits
 from dowse.maths.geometry import L2, Linf, default_step
+from dowse.settings import AttackSettings
 from tests.support import SHAPE, D, Linear, NotFinite, Quantised, Tanh, canned, converse, generator, labels_of, pictures
 
 X = pictures(1, seed=4)[0]
@@ -86,12 +87,12 @@ def test_an_option_that_makes_no_sense_is_refused_before_any_query(method, optio
 def test_the_norm_is_the_runs_and_not_an_option():
     assert "norm" not in METHODS["bandits"].options()
     for norm in ("l2", "linf"):
-        attack = resolve_method("bandits", norm=norm, step=None, options={"subspace": 2}).attack
+        attack = resolve_method(AttackSettings(method="bandits", norm=norm, options={"subspace": 2}))
         assert attack.estimator == Bandits(norm=norm, subspace=2)
     with pytest.raises(InputError, match="norm"):
         Bandits(norm="l1")
     with pytest.raises(InputError, match=r"write Bandits\(norm='linf'\)"):
-        resolve_method(PGD(Bandits()), norm="linf", step=None, options={})
+        resolve_method(AttackSettings(method=PGD(Bandits()), norm="linf"))
 
 
 def test_autozoom_runs_on_the_margin_unless_told_otherwise():

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from dowse.cli import app
 from dowse.experiment.file import load_experiment
+from dowse.experiment.grid import expand
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*/*.toml"))
@@ -34,7 +35,7 @@ ROWS = {
 @pytest.mark.parametrize("where", ["here", "paper"])
 @pytest.mark.parametrize("table", ROWS)
 def test_every_table_has_exactly_the_papers_rows_and_three_targets(where: str, table: str) -> None:
-    plans = load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")
+    plans = expand(load_experiment(FOLDER / where / f"{table}.toml"), lambda target: "")
     targets = dict.fromkeys(plan.spec.target for plan in plans)
     assert len(targets) == 3
     for target in targets:
@@ -53,7 +54,7 @@ def test_every_table_has_exactly_the_papers_rows_and_three_targets(where: str, t
 @pytest.mark.parametrize("where", ["here", "paper"])
 def test_tables_share_the_cells_they_have_in_common(where: str) -> None:
     ids = {
-        table: {plan.spec.id for plan in load_experiment(FOLDER / where / f"{table}.toml").plans(lambda target: "")}
+        table: {plan.spec.id for plan in expand(load_experiment(FOLDER / where / f"{table}.toml"), lambda target: "")}
         for table in ROWS
     }
     assert ids["table1"] < ids["table3"]
@@ -70,7 +71,7 @@ def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: p
     ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])
     assert ended.exit_code == 0, ended.output
     found = json.loads(ended.stdout)
-    assert len(found["runs"]) == len(load_experiment(file).plans(lambda target: ""))
+    assert len(found["runs"]) == len(expand(load_experiment(file), lambda target: ""))
     assert found["queries"] > 0
 
 

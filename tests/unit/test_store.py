@@ -19,9 +19,14 @@ from dowse.store.events import Answered, Ended, Replayed, Restarted, Round, Save
 from dowse.store.traces import pack
 
 SPEC = RunSpec(
-    target="dowse:a", surrogate=("dowse:s",), image_set="set", method="prgf", options={"q": 5, "pair": (1, 2)}
+    target="dowse:a",
+    surrogate=("dowse:s",),
+    image_set="set",
+    method="prgf",
+    options={"q": 5, "pair": (1, 2)},
+    budget=100,
 )
-PLAN = PlannedRun(spec=SPEC, title="ours", budget=100, count=None)
+PLAN = PlannedRun(spec=SPEC, title="ours", count=None)
 ENTRIES = [Entry("a.png", 3), Entry("b.png", 1), Entry("c.png", 1)]
 
 
@@ -159,7 +164,7 @@ def test_answers_are_kept_while_an_image_can_go_on(store: StoreWriter) -> None:
     store.write(PLAN, [ended(task, end) for task, end in zip((going_on, over, failed), ends, strict=True)])
     assert store.logged(SPEC.id) == (4, 22)
     assert store.claim(PLAN, 3) is None  # the failed one is not tried twice by one process
-    larger = replace(PLAN, budget=200)
+    larger = replace(PLAN, spec=replace(SPEC, budget=200))
     claim = store.claim(larger, 3)
     assert claim is not None
     assert (claim.task, claim.answers, claim.checksum) == (going_on, (b"first", b"second"), f"sum{going_on}")
@@ -189,7 +194,7 @@ def test_a_log_is_rewritten_from_where_it_is_voided(store: StoreWriter) -> None:
     assert store.replays(SPEC.id) == {"replayed": 0, "inexact": 0, "largest": 0, "restarts": 1}
     store.write(PLAN, [Replayed(task, 5, 2, 1e-6), ended(task, End.BUDGET)])
     assert store.replays(SPEC.id) == {"replayed": 5, "inexact": 2, "largest": 1e-6, "restarts": 1}
-    claim = store.claim(replace(PLAN, budget=200), 3)
+    claim = store.claim(replace(PLAN, spec=replace(SPEC, budget=200)), 3)
     assert claim is not None
     assert claim.sent == 40
 

@@ -29,6 +29,7 @@ ROOMS = (
     "errors",
     "wording",
     "machine",
+    "settings",
     "maths",
     "core",
     "estimators",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow
-from dowse.core.method import FACTS, Method
+from dowse.core.method import take_facts
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
@@ -50,32 +50,29 @@ def _base_of(own: object, kind: type[Any]) -> type[AnyMethod]:
     )
 
 
-def _hear(wrapper: Method, own: object, hooks: tuple[str, ...]) -> None:
-    """Lay what an object says about itself over the defaults."""
-    wrapper.name = type(own).__name__
-    for hook in (*FACTS, *hooks):
-        if hasattr(own, hook):
-            setattr(wrapper, hook, getattr(own, hook))
-
-
 class _OwnAttack(Attack):
     """An object with a `flow`."""
 
     def __init__(self, own: Any) -> None:
-        self.own = own
-        _hear(self, own, ("check",))
+        self.own, self.name = own, type(own).__name__
+        take_facts(self, own)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Any]:
         """The object's own, about x, (*s)."""
         return self.own.flow(x, f, ball, rng)  # type: ignore[no-any-return]
+
+    def check(self, x: Tensor) -> None:
+        """The object's own if it has one."""
+        if hasattr(self.own, "check"):
+            self.own.check(x)
 
 
 class _OwnEstimator(Estimator[Any]):
     """An object with an `init` and an `estimate`."""
 
     def __init__(self, own: Any) -> None:
-        self.own = own
-        _hear(self, own, ("default_step",))
+        self.own, self.name = own, type(own).__name__
+        take_facts(self, own)
 
     def init(self, x: Tensor) -> Any:
         """The object's own, for an image like x, (*s)."""
@@ -84,3 +81,9 @@ class _OwnEstimator(Estimator[Any]):
     def estimate(self, state: Any, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, Any]]:
         """The object's own, at x, (*s)."""
         return self.own.estimate(state, x, f, rng)  # type: ignore[no-any-return]
+
+    def default_step(self, ball: Ball) -> float:
+        """The object's own if it has one."""
+        if hasattr(self.own, "default_step"):
+            return float(self.own.default_step(ball))
+        return super().default_step(ball)

@@ -6,10 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dowse.attacks.adapter import as_estimator
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
+from dowse.core.method import take_facts
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
+from dowse.settings import Norm
 
 
 def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
@@ -34,7 +37,7 @@ def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball
 
 @dataclass(frozen=True)
 class PGD(Attack):
-    """An estimator made an attack.
+    """An estimator made an attack; what it is and needs is what the estimator is and needs.
 
     Attributes:
         estimator: What estimates ∇f.
@@ -44,6 +47,10 @@ class PGD(Attack):
     estimator: Estimator[Any]
     step: float | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "estimator", as_estimator(self.estimator))
+        take_facts(self, self.estimator)
+
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s), by Eq. (3)."""
         return pgd(x, f, self.estimator, self.step or self.estimator.default_step(ball), ball, rng)
@@ -51,3 +58,7 @@ class PGD(Attack):
     def check(self, x: Tensor) -> None:
         """Raise what the estimator has against an image like x, (*s), before any query."""
         self.estimator.check(x)
+
+    def check_run(self, *, norm: Norm, targeted: bool) -> None:
+        """Raise what the estimator has against a run."""
+        self.estimator.check_run(norm=norm, targeted=targeted)

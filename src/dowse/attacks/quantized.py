@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, Query
+from dowse.core.method import take_facts
 from dowse.maths.geometry import Ball
 from dowse.maths.grid import check_on_grid, on_grid, pixels
 
@@ -23,6 +24,9 @@ class Quantized(Attack):
     """
 
     attack: Attack
+
+    def __post_init__(self) -> None:
+        take_facts(self, self.attack)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Any]:
         """Attack x, (*s), an 8-bit image."""

@@ -62,12 +62,14 @@ def attack(
         tables: dict[str, Any] = {
             "name": method, "target": target, "defence": defence, "budget": budget, "norm": norm, "seed": seed,
             "concurrency": concurrency, "images": {"path": images, "labels": labels, "count": count, "size": size},
-            "method": {"name": method, **extra}, "batch_size": batch_size, "targeted": targeted, "dtype": dtype,
+            "method": {"name": method, **extra}, "targeted": targeted, "dtype": dtype,
         }  # fmt: skip
         if surrogate:
             tables["surrogate"] = [surrogate]
         if eps is not None:
             tables["eps"] = eps
+        if batch_size is not None:
+            tables["batch_size"] = batch_size
         if save is not None:
             tables["save"] = save
         manner = running.Manner(

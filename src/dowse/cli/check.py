@@ -47,8 +47,8 @@ def check(
         import torch
 
         from dowse.errors import choose
-        from dowse.maths.losses import Outputs
         from dowse.preflight import as_record, preflight
+        from dowse.settings import Outputs
         from dowse.targets import declared_shape, open_target, parse_shape, with_options, with_rate
 
         choose("outputs", outputs, ("logits", "probs"))

@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from dowse.experiment.file import Experiment
-    from dowse.experiment.spec import PlannedRun
+    from dowse.experiment.spec import PlannedRun, RunSpec
+    from dowse.images.image_set import ImageSource
 
 SECONDS = 3.0  # of forward passes, to time a target
 
@@ -44,48 +45,70 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
 
 def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     """The grid as plain values; what cannot be known here (no images, no target) is None, with a note."""
-    from dowse.errors import InputError
-    from dowse.experiment.grid import plans_of
-    from dowse.images.sources import open_images
-
     notes: list[str] = []
-    total: int | None
-    source, plans, total = None, experiment.plans(lambda target: ""), experiment.images.count
-    try:
-        source = open_images(experiment.images.path, experiment.images.labels)
-        total = len(source)
-        plans = plans_of(experiment, source)
-    except InputError as error:
-        missing = "images" if source is None else "targets"
-        notes.append(f"the {missing} cannot be read, so runs have no ids yet: {error}")
-        source = None
+    source, plans = _grid(experiment, notes)
+    total = experiment.images.count if source is None else len(source)
     wanted = [one.count if total is None else min(total, one.count or total) for one in plans]
     done = [0] * len(plans) if source is None else images_done(out, plans, wanted)
-    runs = []
-    for one, images, ended in zip(plans, wanted, done, strict=True):
-        spec = one.spec
-        runs.append(
-            {
-                "run": None if source is None else spec.id, "title": one.title, "target": spec.content()["target"],
-                "surrogate": " + ".join(spec.surrogate) or None, "norm": spec.norm, "images": images, "done": ended,
-                "budget": one.budget, "queries": None if images is None else (images - ended) * one.budget,
-            }
-        )  # fmt: skip
+    runs = [_line(*one, known=source is not None) for one in zip(plans, wanted, done, strict=True)]
+    queries = [run["queries"] for run in runs]
+    rates = {} if source is None else _rates(experiment, plans, source, notes)
+    return {
+        "runs": runs,
+        "queries": None if None in queries else sum(queries),
+        "rows_per_second": rates,
+        "seconds": _seconds(queries, [rates.get(one.spec.target) for one in plans]),
+        "notes": notes,
+    }
+
+
+def _grid(experiment: "Experiment", notes: list[str]) -> "tuple[ImageSource | None, list[PlannedRun]]":
+    """The images and the runs on them; no images, with a note why, where the runs' ids cannot be known here."""
+    from dowse.errors import InputError
+    from dowse.experiment.grid import expand, plans_of
+    from dowse.images.sources import open_images
+
+    source = None
+    try:
+        source = open_images(experiment.images.path, experiment.images.labels)
+        return source, plans_of(experiment, source)
+    except InputError as error:
+        plans = expand(experiment, lambda target: "")  # raises what is wrong with the experiment itself
+        missing = "images" if source is None else "targets"
+        notes.append(f"the {missing} cannot be read, so runs have no ids yet: {error}")
+        return None, plans
+
+
+def _line(one: "PlannedRun", images: int | None, done: int, *, known: bool) -> dict[str, Any]:
+    """A run as a line of the table."""
+    return {
+        "run": one.spec.id if known else None, "title": one.title, "target": one.spec.content()["target"],
+        "surrogate": " + ".join(one.spec.surrogate) or None, "norm": one.spec.norm, "images": images, "done": done,
+        "budget": one.budget, "queries": None if images is None else (images - done) * one.budget,
+    }  # fmt: skip
+
+
+def _rates(
+    experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", notes: list[str]
+) -> dict[str, float]:
+    """The rows a second of each target that can be timed here; a note about each that cannot."""
     rates = {}
-    for target in dict.fromkeys(one.spec.target for one in plans) if source is not None else ():
+    for target, spec in {one.spec.target: one.spec for one in plans}.items():
         try:
-            rates[target] = rows_per_second(target, experiment, source)
+            rates[target] = rows_per_second(spec, source, experiment.images.size)
         except Exception as error:  # a dry run says what it can
             notes.append(f"{target} cannot be timed here: {error}")
-    queries = [run["queries"] for run in runs]
-    known = None not in queries and all(one.spec.target in rates for one in plans) and bool(runs)
-    seconds = (
-        sum(run["queries"] / rates[one.spec.target] for run, one in zip(runs, plans, strict=True)) if known else None
-    )
-    return {
-        "runs": runs, "queries": None if None in queries else sum(queries), "rows_per_second": rates,
-        "seconds": seconds, "notes": notes,
-    }  # fmt: skip
+    return rates
+
+
+def _seconds(queries: Sequence[int | None], rates: Sequence[float | None]) -> float | None:
+    """The target's time for so many queries of each run at so many rows a second; None where either is not known."""
+    seconds = 0.0
+    for asked, rate in zip(queries, rates, strict=True):
+        if asked is None or rate is None:
+            return None
+        seconds += asked / rate
+    return seconds if queries else None
 
 
 def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int | None]) -> list[int]:
@@ -102,20 +125,20 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
         ]
 
 
-def rows_per_second(spec: str, experiment: "Experiment", source: Any) -> float:
+def rows_per_second(spec: "RunSpec", source: "ImageSource", size: int | None) -> float:
     """How many rows a target answers in a second, timed for some seconds on the first image; its rate if it has one."""
     import torch
 
     from dowse.core.oracle import default_batch_size
     from dowse.targets import input_size, open_target, parse_spec
 
-    if (rate := parse_spec(spec).options.get("rate")) is not None:
+    if (rate := parse_spec(spec.target).options.get("rate")) is not None:
         return float(rate)
-    target = open_target(spec)
-    x = source.read(0, experiment.images.size or input_size(spec))
-    dtype = torch.float64 if experiment.dtype == "float64" else torch.float32
+    target = open_target(spec.target)
+    x = source.read(0, size or input_size(spec.target))
+    dtype = torch.float64 if spec.dtype == "float64" else torch.float32
     target, x = target.to("cpu", dtype), x.to(dtype)
-    batch = experiment.batch_size or target.rows_per_call or default_batch_size(x.unsqueeze(0))
+    batch = spec.batch_size or target.rows_per_call or default_batch_size(x.unsqueeze(0))
     points, seeds = x.expand(batch, *x.shape).contiguous(), torch.arange(batch)
     rows, begun = 0, 0.0
     with torch.no_grad():

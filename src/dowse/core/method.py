@@ -6,8 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.maths.geometry import Norm
-from dowse.maths.losses import LossName
+from dowse.settings import LossName, Norm
 
 
 class Method:
@@ -73,6 +72,13 @@ def loss_of(method: Method | type[Method], *, targeted: bool) -> LossName:
 
 
 FACTS = tuple(Method.__annotations__)
+
+
+def take_facts(method: Method, other: object) -> None:
+    """Let a method say of itself what another one says, whatever that says of itself."""
+    for fact in FACTS:
+        if hasattr(other, fact):
+            object.__setattr__(method, fact, getattr(other, fact))
 
 
 def fields_of(kind: Any) -> list[Field[Any]]:

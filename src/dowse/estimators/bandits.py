@@ -10,9 +10,10 @@ from torch import Tensor
 from dowse.core.flow import Flow, ask
 from dowse.errors import InputError, choose, positive
 from dowse.estimators.base import Estimator
-from dowse.maths.geometry import Ball, Norm
+from dowse.maths.geometry import Ball
 from dowse.maths.sampling import gaussian
 from dowse.maths.subspace import Subspace
+from dowse.settings import Norm
 
 
 class Rates(NamedTuple):

@@ -1,35 +1,32 @@
 """An experiment as a TOML file says it: every word checked, every list a dimension of the grid."""
 
-import itertools
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from dowse.attacks.adapter import AnyMethod
-from dowse.attacks.registry import find_method, resolve_method
-from dowse.core.method import loss_of
+from dowse.attacks.registry import find_method
 from dowse.errors import InputError, choose, nearest
-from dowse.experiment.spec import Dtype, PlannedRun, RunSpec
 from dowse.images.sources import LABELS
 from dowse.machine import shared_folder
-from dowse.maths.geometry import Norm
-from dowse.maths.grid import grid_options
-from dowse.maths.losses import LossName, Outputs
-from dowse.surrogates.ensemble import Combine
+from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import with_rate
 from dowse.targets.spec import without_pace
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 Save = Literal["safetensors", "png", "none"]
+SETTINGS = settings_of(ExperimentSettings)
+GRID = [name for name, setting in SETTINGS.items() if setting.many]
+FOR_ALL = [name for name, setting in SETTINGS.items() if not setting.many]
 
 
-def _as_tuple(value: Any) -> Any:
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """A list's values, or the one value; an empty list is an InputError."""
     if value == []:
         raise InputError("an empty list leaves nothing to run; leave the word out for its default")
     return tuple(value) if isinstance(value, list | tuple) else (value,)
@@ -39,7 +36,7 @@ def _as_table(word: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {word: value} if isinstance(value, str) else value)
 
 
-Many = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
+Many = Annotated[tuple[T, ...], BeforeValidator(as_tuple)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -47,34 +44,31 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _offering(many: bool) -> Callable[[type[M]], type[M]]:
+    """Give a table a word for each setting: those that may be lists, () unless said, or those that stand for all."""
+
+    def offering(table: type[M]) -> type[M]:
+        list_of: Any = Many
+        words: dict[str, Any] = {
+            name: (list_of[setting.spoken], ()) if many else (setting.spoken, setting.default)
+            for name, setting in SETTINGS.items()
+            if setting.many is many
+        }
+        return create_model(table.__name__, __base__=table, __doc__=table.__doc__, __module__=__name__, **words)
+
+    return offering
+
+
+@_offering(many=True)
 class Words(_Strict):
     """Words that an experiment says for all its methods and a method may say for itself; a list expands to a grid.
 
     Surrogates that work together are a list inside the list: [["a", "b"]].
     """
 
-    surrogate: Many[str | list[str]] = ()
-    smooth: Many[Count] = ()
-    class_offset: Many[int] = ()
-    surrogate_size: Many[Count] = ()
-    combine: Many[Combine] = ()
-    norm: Many[Norm] = ()
-    eps: Many[float | dict[Norm, float]] = ()
-    step: Many[float] = ()
-    seed: Many[int] = ()
-    loss: Many[LossName] = ()
-    outputs: Many[Outputs] = ()
-    reveals: Many[str] = ()
-    decimals: Many[int] = ()
-    accept: Many[Literal["iterate", "any"]] = ()
-    quantize: Many[bool] = ()
-    repeats: Many[Count] = ()
-    verify: Many[int] = ()
-
-
-GRID = tuple(Words.model_fields)
-ABOUT_SURROGATES = ("surrogate", "smooth", "class_offset", "surrogate_size", "combine")
-DEFAULTS = {field.name: field.default for field in fields(RunSpec) if field.default is not MISSING}
+    def said(self, word: str) -> Any:
+        """The values of a word that may be a list, () if nothing was said; the value of one that stands for all."""
+        return getattr(self, word)
 
 
 class ImagesTable(_Strict):
@@ -107,7 +101,7 @@ class MethodTable(Words):
 
     @model_validator(mode="after")
     def _known_options(self) -> Self:
-        known = {*options_of(find_method(self.name)), *type(self).model_fields}
+        known = {*find_method(self.name).options(), *type(self).model_fields}
         for word in self.options:
             if word not in known:
                 raise InputError(f"{self.name} has no option {word!r}: {nearest(word, known)}")
@@ -133,6 +127,7 @@ class MethodTable(Words):
         return self.model_copy(update={"count": min(self.count, images)})
 
 
+@_offering(many=False)
 class Experiment(Words):
     """An experiment; docs/experiments.md explains each word."""
 
@@ -141,11 +136,6 @@ class Experiment(Words):
     defence: Many[str] = ("none",)
     images: Annotated[ImagesTable, _as_table("path")]
     method: Many[Annotated[MethodTable, _as_table("name")]]
-    budget: Count = 10_000
-    targeted: bool = False
-    dtype: Dtype = "float32"
-    concurrency: Count = 8
-    batch_size: Count | None = None
     save: Save = "safetensors"
 
     @model_validator(mode="after")
@@ -181,58 +171,6 @@ class Experiment(Words):
             said["target"] = with_rate(self.target, rate)
         return self.model_copy(update=said)
 
-    def plans(
-        self, image_set: Callable[[str], str], weights: Callable[[str], str | None] = lambda spec: None
-    ) -> list[PlannedRun]:
-        """The grid: one a run, in the file's order, none twice.
-
-        Args:
-            image_set: From a target's spec to the fingerprint of the images it is given.
-            weights: From a spec to the fingerprint of the file it is read from, None if there is none.
-        """
-        plans: dict[str, PlannedRun] = {}
-        for target, defence in itertools.product(self.target, self.defence):
-            guarded = target if defence == "none" else f"{defence}+{target}"
-            for table in self.method:
-                count = table.count_on(target, self.images.count)
-                for plan in self._plans_of(table, guarded, image_set(guarded), count):
-                    read = {spec: weights(spec) for spec in (guarded, *plan.spec.surrogate)}
-                    known = {spec: digest for spec, digest in read.items() if digest is not None}
-                    spec = replace(plan.spec, weights=known)
-                    plans.setdefault(spec.id, replace(plan, spec=spec))
-        return list(plans.values())
-
-    def _plans_of(self, table: MethodTable, target: str, image_set: str, count: int | None) -> Iterator[PlannedRun]:
-        method = find_method(table.name)
-        given = {word: _as_tuple(value) for word, value in table.options.items()}
-        for words, values in itertools.product(self._words_of(table, method), itertools.product(*given.values())):
-            options = {word: _as_option(value) for word, value in zip(given, values, strict=True)}
-            spec = RunSpec(
-                target=target,
-                image_set=image_set,
-                method=method.name,
-                options=options_of(method) | (grid_options(method.options()) if words["quantize"] else {}) | options,
-                targeted=self.targeted,
-                dtype=self.dtype,
-                **words,
-            )
-            _check(spec, method)
-            title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
-            yield PlannedRun(spec=spec, title=title, budget=self.budget, count=count)
-
-    def _words_of(self, table: MethodTable, method: type[AnyMethod]) -> Iterator[dict[str, Any]]:
-        """Every combination of the words that a method may say for itself."""
-        axes = {word: getattr(table, word) or getattr(self, word) or (DEFAULTS.get(word),) for word in GRID}
-        if not method.needs_surrogate:
-            axes |= {word: (DEFAULTS.get(word),) for word in ABOUT_SURROGATES}
-        for values in itertools.product(*axes.values()):
-            words: dict[str, Any] = dict(zip(axes, values, strict=True))
-            words["loss"] = words["loss"] or loss_of(method, targeted=self.targeted)
-            words["surrogate"] = () if words["surrogate"] is None else _as_tuple(words["surrogate"])
-            if isinstance(words["eps"], dict):
-                words["eps"] = words["eps"].get(words["norm"])
-            yield words
-
 
 def load_experiment(path: str | os.PathLike[str]) -> Experiment:
     """The experiment of a TOML file; what is wrong with it is an InputError that names the place and the remedy."""
@@ -264,23 +202,6 @@ def locate(path: str, folder: Path) -> str:
     )
     beside = folder / expanded
     return str(beside) if beside.exists() else expanded
-
-
-def options_of(method: type[AnyMethod]) -> dict[str, Any]:
-    """A method's own options and their defaults, without those that words of the experiment give."""
-    return {name: value for name, value in method.options().items() if name not in GRID}
-
-
-def _check(spec: RunSpec, method: type[AnyMethod]) -> None:
-    """Raise InputError for a run that cannot be run."""
-    if method.needs_surrogate and not spec.surrogate:
-        raise InputError(f'method {method.name!r} needs a surrogate: write surrogate = "dowse:NAME"')
-    resolve_method(spec.method, norm=spec.norm, step=spec.step, options=spec.options, targeted=spec.targeted)
-
-
-def _as_option(value: Any) -> Any:
-    """A list inside a list is one value: a pair such as a subspace's height and width."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _explain(error: dict[str, Any]) -> str:

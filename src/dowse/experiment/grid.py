@@ -1,10 +1,23 @@
-"""The grid of an experiment on an image set: every run that it asks for, each with its id."""
+"""The grid of an experiment: every run that it asks for, each with its id."""
 
-from dowse.experiment.file import Experiment
-from dowse.experiment.spec import PlannedRun
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dowse.attacks.adapter import AnyMethod
+from dowse.attacks.registry import default_options, find_method, resolve_method
+from dowse.core.method import loss_of
+from dowse.errors import InputError
+from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
+from dowse.experiment.spec import PlannedRun, RunSpec
 from dowse.images.image_set import ImageSource
+from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import input_size
 from dowse.targets.digest import weights_digest
+
+DEFAULTS = {name: setting.default for name, setting in settings_of(ExperimentSettings).items()}
+ABOUT_SURROGATES = ("surrogate", "smooth", "class_offset", "surrogate_size", "combine")
+AXES = (*ABOUT_SURROGATES, *(word for word in GRID if word not in ABOUT_SURROGATES))  # the last varies fastest
 
 
 def plans_of(experiment: Experiment, source: ImageSource) -> list[PlannedRun]:
@@ -14,4 +27,67 @@ def plans_of(experiment: Experiment, source: ImageSource) -> list[PlannedRun]:
         size = experiment.images.size or input_size(target)
         return source.fingerprint if size is None else f"{source.fingerprint}@{size}"
 
-    return experiment.plans(image_set, weights_digest)
+    return expand(experiment, image_set, weights_digest)
+
+
+def expand(
+    experiment: Experiment,
+    image_set: Callable[[str], str],
+    weights: Callable[[str], str | None] = lambda spec: None,
+) -> list[PlannedRun]:
+    """One plan a run, in the file's order, none twice.
+
+    Args:
+        experiment: What to run.
+        image_set: From a target's spec to the fingerprint of the images it is given.
+        weights: From a spec to the fingerprint of the file it is read from, None if there is none.
+    """
+    plans: dict[str, PlannedRun] = {}
+    for target, defence in itertools.product(experiment.target, experiment.defence):
+        guarded = target if defence == "none" else f"{defence}+{target}"
+        for table in experiment.method:
+            count = table.count_on(target, experiment.images.count)
+            for title, words in _runs_of(experiment, table):
+                read = {spec: weights(spec) for spec in (guarded, *words["surrogate"])}
+                known = {spec: digest for spec, digest in read.items() if digest is not None}
+                spec = _checked(RunSpec(target=guarded, image_set=image_set(guarded), weights=known, **words))
+                plans.setdefault(spec.id, PlannedRun(spec=spec, title=title, count=count))
+    return list(plans.values())
+
+
+def _runs_of(experiment: Experiment, table: MethodTable) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A title and the settings of every run that a method asks for."""
+    method = find_method(table.name)
+    given = {option: as_tuple(value) for option, value in table.options.items()}
+    for words, values in itertools.product(_words_of(experiment, table, method), itertools.product(*given.values())):
+        options = {option: _as_option(value) for option, value in zip(given, values, strict=True)}
+        defaults = default_options(method, quantize=words["quantize"])
+        every = {option: default for option, default in defaults.items() if option not in GRID} | options
+        title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
+        yield title, {"method": table.name, "options": every, **words}
+
+
+def _words_of(experiment: Experiment, table: MethodTable, method: type[AnyMethod]) -> Iterator[dict[str, Any]]:
+    """Every combination of the words that a method may say for itself, and those that stand for all."""
+    axes = {word: table.said(word) or experiment.said(word) or (DEFAULTS[word],) for word in AXES}
+    if not method.needs_surrogate:
+        axes |= {word: (DEFAULTS[word],) for word in ABOUT_SURROGATES}
+    for values in itertools.product(*axes.values()):
+        words: dict[str, Any] = dict(zip(axes, values, strict=True))
+        words["loss"] = words["loss"] or loss_of(method, targeted=experiment.said("targeted"))
+        words["surrogate"] = tuple(as_tuple(words["surrogate"]))
+        if isinstance(words["eps"], dict):
+            words["eps"] = words["eps"].get(words["norm"])
+        yield words | {word: experiment.said(word) for word in FOR_ALL}
+
+
+def _checked(spec: RunSpec) -> RunSpec:
+    """A spec that can be run; InputError else."""
+    if resolve_method(spec).needs_surrogate and not spec.surrogate:
+        raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')
+    return spec
+
+
+def _as_option(value: Any) -> Any:
+    """A list inside a list is one value: a pair such as a subspace's height and width."""
+    return tuple(value) if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from dowse.errors import InputError, choose, count
 from dowse.experiment.spec import without_password
-from dowse.maths.geometry import Norm
+from dowse.settings import Norm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 import torch
 from torch import Tensor
 
 from dowse.errors import choose, positive
 from dowse.maths.sampling import unit
-
-Norm = Literal["l2", "linf"]
+from dowse.settings import Norm
 
 
 class Ball(Protocol):

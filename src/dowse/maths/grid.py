@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.maths.geometry import Ball, Norm, contains
+from dowse.maths.geometry import Ball, contains
+from dowse.settings import Norm
 
 LEVELS = 255
 LEVEL = 1 / LEVELS

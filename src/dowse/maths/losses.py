@@ -1,15 +1,13 @@
 """The attack's objective f: what the target's scores say about how wrong it is, and whether it is fooled."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from dowse.errors import choose
-
-LossName = Literal["ce", "margin"]
-Outputs = Literal["logits", "probs"]
+from dowse.settings import LossName, Outputs
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from dowse.core.target import TargetLike, as_target
-from dowse.maths.losses import Objective, Outputs
+from dowse.maths.losses import Objective
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
 from dowse.preflight.findings import Finding, Preflight, Verdict, as_record
+from dowse.settings import Outputs
 
 __all__ = ["Finding", "Preflight", "Verdict", "as_record", "preflight"]
 

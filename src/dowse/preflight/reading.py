@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dowse.maths.losses import Outputs
 from dowse.preflight.findings import Finding, Verdict
+from dowse.settings import Outputs
 
 MOST_DECIMALS = 6
 

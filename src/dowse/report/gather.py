@@ -11,12 +11,13 @@ from typing import Any
 
 from dowse.core.result import End, summarize
 from dowse.errors import InputError, count
-from dowse.maths.geometry import Norm, make_ball
+from dowse.maths.geometry import make_ball
 from dowse.report.curves import success_curve
 from dowse.report.intervals import bootstrap_mean, median_interval, wilson
 from dowse.report.model import Entry, Group, Numbers, Report, Table
 from dowse.report.names import class_names, short_target
 from dowse.report.runs import runs_of
+from dowse.settings import Norm
 from dowse.store import Row, RunInfo, Store
 
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells groups apart, not methods

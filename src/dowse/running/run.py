@@ -100,7 +100,7 @@ class RunUnderWay:
         for event in events:
             self._count(event)
         self.report.progressed(self.snapshot)
-        if self.failures >= max(FAILURES_IN_A_ROW, 2 * self.order.concurrency):
+        if self.failures >= max(FAILURES_IN_A_ROW, 2 * self.plan.spec.concurrency):
             raise TargetFailedError(
                 f"the target failed on {self.failures} images in a row, at last with {self.cause}. All answers so far "
                 "are kept: mend it and give the same command to go on"

@@ -57,9 +57,6 @@ def run_experiment(
         for plan in plans:
             order = Order(
                 spec=plan.spec,
-                budget=plan.budget,
-                concurrency=experiment.concurrency,
-                batch_size=experiment.batch_size,
                 log_answers=log_answers,
                 save=experiment.save,
                 device=device,

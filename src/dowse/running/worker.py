@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from dowse.experiment.file import Save
 from dowse.experiment.spec import RunSpec
 from dowse.maths.geometry import L2, Linf, contains
 from dowse.maths.grid import pixels, towards
-from dowse.prepare import Run, Settings
+from dowse.prepare import Run
 from dowse.running.answer_log import AnswerLog
 from dowse.store.events import Deliver, Ended, Event, Job, Saved
 from dowse.store.traces import Tracer
@@ -31,18 +31,12 @@ class Order:
 
     Attributes:
         spec: What is run.
-        budget: The most queries of any image.
-        concurrency: How many images are attacked at once.
-        batch_size: The most rows of one forward pass; None chooses by the image's size.
         log_answers: Whether answers are logged.
         save: What becomes of adversarial images; "png" has each rounded and asked about again.
         device: Where torch networks live.
     """
 
     spec: RunSpec
-    budget: int
-    concurrency: int = 8
-    batch_size: int | None = None
     log_answers: bool = True
     save: Save = "safetensors"
     device: str = "cpu"
@@ -93,9 +87,6 @@ class Networks:
         return self._made[key]
 
 
-_SAID_BY_THE_SPEC = {field.name for field in fields(Settings)} - {"surrogate"}
-
-
 def attack_jobs(order: Order, jobs: Iterator[Job], deliver: Deliver, networks: Networks | None = None) -> None:
     """Attack the images that `jobs` gives, as slots become free, until it gives no more.
 
@@ -115,25 +106,17 @@ class _Worker:
     def __init__(
         self, order: Order, target: Target, surrogates: list[Surrogate] | None, first: Job, deliver: Deliver
     ) -> None:
-        spec, self.order, self.deliver = order.spec, order, deliver
+        self.order, self.deliver = order, deliver
         self.tracer = Tracer()
         self.tasks: dict[int, Task] = {}
-        said = {name: value for name, value in vars(spec).items() if name in _SAID_BY_THE_SPEC}
-        settings = Settings(
-            **said,
-            surrogate=surrogates[0] if surrogates and len(surrogates) == 1 else surrogates,
-            budget=order.budget,
-            concurrency=order.concurrency,
-            batch_size=order.batch_size,
-            observers=[self.tracer],
-        )
-        self.run = Run(target, settings, self._pixels(first))
+        surrogate = surrogates[0] if surrogates and len(surrogates) == 1 else surrogates
+        self.run = Run(target, order.spec, self._pixels(first), surrogate=surrogate, observers=[self.tracer])
         self.journal = AnswerLog(
             deliver,
             self.run.oracle,
             on_restart=self.tracer.forget,
             keep=order.log_answers,
-            scores=self.run.method.uses_scores,
+            scores=self.run.attack.uses_scores,
         )
 
     def work(self, jobs: Iterator[Job]) -> None:

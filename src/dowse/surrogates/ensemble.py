@@ -1,7 +1,7 @@
 """Several surrogates as one."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -9,8 +9,7 @@ from torch import Tensor
 from dowse.core.prior import Prior, gradient_of
 from dowse.errors import InputError, choose
 from dowse.maths.sampling import unit
-
-Combine = Literal["mean", "cycle"]
+from dowse.settings import Combine
 
 
 class Ensemble:

@@ -16,7 +16,8 @@ from dowse.core.prior import Prior, finite
 from dowse.core.target import as_target
 from dowse.errors import InputError, choose, count
 from dowse.maths.losses import Objective
-from dowse.surrogates.ensemble import Combine, Ensemble
+from dowse.settings import Combine
+from dowse.surrogates.ensemble import Ensemble
 from dowse.surrogates.features import LastLayer
 from dowse.surrogates.smoothing import smoothed
 from dowse.targets import resolve_surrogate

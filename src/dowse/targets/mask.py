@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.maths.losses import Outputs
+from dowse.settings import Outputs
 
 
 @dataclass(frozen=True)
