@@ -1,4 +1,6 @@
-"""Numbers as a person says them; every room that speaks to people uses these."""
+"""Numbers and specs as a person is shown them; every room that speaks to people uses these."""
+
+import re
 
 
 def duration(seconds: float) -> str:
@@ -6,3 +8,8 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def without_password(text: str) -> str:
+    """A text as it may be kept and shown, without what may be a password in a URL."""
+    return re.sub(r"//[^/@]*@", "//***@", text)

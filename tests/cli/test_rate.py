@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from dowse.cli import app
 from dowse.cli.running import share_of_rate
 from dowse.errors import InputError
-from dowse.running.engines.processes import usable_cores
+from dowse.machine.cpu import usable_cores
 from dowse.store import Store
 from tests.support import Tanh
 from tests.v2server import Clock, V2Server, serving

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from dowse.machine.cpu import usable_cores
 from dowse.running.engines import LocalEngine, WorkerFailedError
-from dowse.running.engines.processes import ProcessEngine, _how_it_ended, usable_cores
+from dowse.running.engines.processes import ProcessEngine, _how_it_ended
 from tests.contracts import EngineContract
 from tests.crews import (
     asked_twice,

@@ -15,8 +15,8 @@ import dowse
 from dowse.cli import app
 from dowse.errors import InputError
 from dowse.targets import parse_spec
+from dowse.targets.http.bearer_token import Token
 from dowse.targets.http.target import HttpTarget
-from dowse.targets.http.token import Token
 from dowse.targets.options import HttpOptions
 from tests.support import Tanh, pictures
 from tests.v2server import serving

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from dowse.targets.http.v2 import (
+from dowse.targets.http.inference_protocol import (
     DATATYPES,
     JSON_BYTES,
     Message,

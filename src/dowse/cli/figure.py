@@ -50,8 +50,8 @@ def figure(
     with failing_kindly():
         import torch
 
-        from dowse.experiment.spec import without_password
         from dowse.figures import Setting, find_figure, make_figure
+        from dowse.wording import without_password
 
         if threads is not None:
             torch.set_num_threads(threads)

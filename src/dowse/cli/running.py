@@ -72,10 +72,10 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
 
     import torch
 
-    from dowse.experiment.spec import without_password
     from dowse.running.interrupt import interruptible
     from dowse.running.run_experiment import run_experiment
     from dowse.store.events import Stopped
+    from dowse.wording import without_password
 
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
@@ -106,7 +106,7 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
 def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -> float | None:
     """The rows a second that each worker may send, so that all together send no more than the rate."""
     from dowse.errors import InputError
-    from dowse.running.engines.processes import usable_cores
+    from dowse.machine.cpu import usable_cores
 
     if rate is None:
         return None

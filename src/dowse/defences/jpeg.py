@@ -1,7 +1,6 @@
 """JPEG compression as a defence (Guo et al. 2018, ICLR): the classifier sees what a real encoder leaves of an image."""
 
 import io
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,6 +14,7 @@ from torch import Tensor
 from dowse.core.target import TargetLike
 from dowse.defences.base import Defence
 from dowse.errors import InputError
+from dowse.machine.cpu import usable_cores
 
 Pixels = NDArray[np.uint8]
 
@@ -78,5 +78,4 @@ def _encoded_and_decoded(pixels: Pixels, quality: int) -> Pixels:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return ThreadPoolExecutor(cores, "dowse-jpeg")
+    return ThreadPoolExecutor(usable_cores(), "dowse-jpeg")

@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from dowse.defences.crafting import craft
 from dowse.defences.denoiser import DenoisingUNet
 from dowse.errors import InputError, count, fraction, positive
 from dowse.machine.cpu import channels_last
+from dowse.machine.files import replacing
 
 LEVELS = 127  # noise is kept as 8-bit integers, in units of eps / LEVELS
 
@@ -137,9 +137,8 @@ class Learner:
             "rng": self.rng.get_state(),
             "losses": self.losses,
         }
-        partial = Path(f"{os.fspath(path)}.partial")
-        torch.save(state, partial)
-        partial.replace(path)
+        with replacing(path) as partial:
+            torch.save(state, partial)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on from a checkpoint of the same training, to the same end as if it had never stopped."""

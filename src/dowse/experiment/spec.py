@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dowse.errors import InputError
 from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import without_pace
+from dowse.wording import without_password
 
 NO_PART_OF_THE_ID = {name for name, setting in settings_of(ExperimentSettings).items() if not setting.identity}
 PLAIN = (str, int, float, bool, list, tuple, dict)  # what an option may be, to be kept in a store
@@ -77,8 +77,3 @@ class PlannedRun:
     def budget(self) -> int:
         """The most queries an image may cost."""
         return self.spec.budget
-
-
-def without_password(spec: str) -> str:
-    """A spec as it may be kept and shown."""
-    return re.sub(r"//[^/@]*@", "//***@", spec)

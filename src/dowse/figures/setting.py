@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dowse.errors import InputError, choose, count
-from dowse.experiment.spec import without_password
 from dowse.settings import Norm
+from dowse.wording import without_password
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""What this machine offers: installed packages, the shared folder, a CPU that can be tuned."""
+"""What this machine offers: installed packages, the shared folder, files written whole, a CPU that can be tuned."""

@@ -1,6 +1,7 @@
-"""What makes a CPU fast at attacks: memory that stays mapped between passes, channels-last weights."""
+"""The CPU: how many cores there are, and what makes them fast at attacks."""
 
 import ctypes
+import os
 import platform
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
 # no block is mapped by itself, no freed memory goes back to the system, the heap grows by 256 MiB at a time.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 KEEP_FREED_MEMORY = ((M_MMAP_MAX, 0), (M_TRIM_THRESHOLD, 2**31 - 1), (M_TOP_PAD, 2**28))
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ensure_fast_malloc() -> bool:

@@ -10,6 +10,7 @@ from dowse.core.reply import Request
 from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
 from dowse.preflight.findings import Finding, Verdict
+from dowse.wording import duration
 
 PROBE = 1e-4  # the paper's σ, per pixel
 LAST_BITS = 1e-4  # scores that differ by less, relative to the largest, differ by the arithmetic only
@@ -119,7 +120,7 @@ class Asking:
             self.ask(self.images)
             rows += len(self.images)
         speed = rows / max(perf_counter() - start, 1e-9)
-        found = f"{speed:.3g} rows a second; {BUDGET:,} take {_duration(BUDGET / speed)}"
+        found = f"{speed:.3g} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
         if BUDGET / speed <= SLOW:
             return Finding("speed", Verdict.GOOD, found)
         remedy = "on a CPU `dowse export` makes it faster; over http raise connections= and --rate; or lower the budget"
@@ -129,7 +130,3 @@ class Asking:
 def _gap(scores: Tensor, other: Tensor) -> float:
     """The largest difference, relative to the largest score where that is above 1."""
     return float((scores - other).abs().max() / scores.abs().max().clamp_min(1))
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.2g} seconds" if seconds < 100 else f"{seconds / 60:.3g} minutes"

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dowse.core.target import as_target
 from dowse.errors import InputError, positive
+from dowse.machine.files import replacing
 from dowse.targets.onnx import OnnxTarget
 
 INPUT, OUTPUT = "pixels", "scores"
@@ -73,8 +74,7 @@ def export_onnx(
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(f"there is no folder {place.parent} to write {place.name} into")
-    partial = place.with_name(f"{place.name}.partial")
-    try:
+    with replacing(place) as partial:
         _write(net, partial, (batch_size or 2, *shape), dynamic=batch_size is None)
         classes, difference = _compare(net, OnnxTarget(partial), shape, batch_size or 3)
         if not difference <= tolerance:
@@ -82,9 +82,6 @@ def export_onnx(
                 f"the ONNX file would answer differently from the module by {difference:.2g}, more than {tolerance:g}: "
                 "call net.eval(), and see whether its forward pass depends on values or on chance"
             )
-        partial.replace(place)
-    finally:
-        partial.unlink(missing_ok=True)
     c, h, w = shape
     return Exported(place, (c, h, w), batch_size, classes, difference)
 

@@ -70,6 +70,11 @@ class Form:
         return np.ascontiguousarray(points, DATATYPES[self.datatype])
 
 
+def filled(rows: Array, size: int) -> Array:
+    """Rows, (n, *s), filled up to (size, *s) with copies of the last one, for a model of a fixed batch size."""
+    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]) if len(rows) < size else rows
+
+
 def image_shape(shape: Sequence[int | None] | None, layout: Layout | None) -> tuple[int, int, int] | None:
     """(C, H, W) of the images that a declared input shape takes; None where it leaves something free."""
     if shape is None or len(shape) not in (3, 4):

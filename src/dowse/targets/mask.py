@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dowse.errors import InputError
+from dowse.errors import InputError, is_count
 from dowse.settings import Outputs
 
 
@@ -32,7 +32,7 @@ class Mask:
     def of(cls, outputs: Outputs, reveals: str | None, decimals: int | None) -> "Mask | None":
         """The mask that reveals="topk:5" and decimals=4 mean; None where nothing is hidden."""
         top = None if reveals is None else _parse_reveals(reveals)
-        if decimals is not None and (isinstance(decimals, bool) or not isinstance(decimals, int) or decimals < 1):
+        if decimals is not None and not is_count(decimals):
             raise InputError(f"decimals must be a whole number of at least 1, or None to show all, got {decimals!r}")
         return None if top is None and decimals is None else cls(outputs, top, decimals)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dowse.core.target import Target
 from dowse.errors import InputError, nearest
-from dowse.targets.form import Array, Form, image_shape
+from dowse.targets.form import Array, Form, filled, image_shape
 from dowse.targets.options import OnnxOptions
 
 ELEMENTS = {"tensor(float)": "FP32", "tensor(double)": "FP64", "tensor(float16)": "FP16", "tensor(uint8)": "UINT8"}
@@ -58,12 +58,9 @@ class OnnxTarget(Target):
         step = self.rows_per_call
         return self._as_scores(np.concatenate([self._run(rows[i : i + step], step) for i in range(0, len(rows), step)]))
 
-    def _run(self, rows: Array, size: int | None = None) -> Array:
-        n = len(rows)
-        if size is not None and n < size:
-            rows = np.concatenate([rows, np.repeat(rows[-1:], size - n, axis=0)])
-        (scores,) = self._session.run([self._output.name], {self._input.name: rows})
-        return np.asarray(scores)[:n]
+    def _run(self, rows: Array, size: int = 0) -> Array:
+        (scores,) = self._session.run([self._output.name], {self._input.name: filled(rows, size)})
+        return np.asarray(scores)[: len(rows)]
 
     def _as_scores(self, scores: Array) -> Tensor:
         if scores.ndim != 2:

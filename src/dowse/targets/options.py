@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from dowse.errors import InputError, choose, count, nearest, positive
+from dowse.wording import without_password
 
 Layout = Literal["NCHW", "NHWC"]
 
@@ -116,6 +117,12 @@ class HttpOptions(InputOptions):
             raise InputError(f"retries must be 0 or more, got {self.retries!r}")
         if self.token_env is not None and self.token_file is not None:
             raise InputError("token_env= and token_file= both say where the token is: give one of them")
+
+
+def refuse_password(url: str) -> None:
+    """Raise InputError if a URL holds a password, which would be written into stores and shown."""
+    if without_password(url) != url:
+        raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
 
 
 def _read(name: str, value: Any, hint: Any) -> Any:

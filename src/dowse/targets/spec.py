@@ -18,7 +18,8 @@ from torch import nn
 from dowse.core.target import Target
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
-from dowse.targets.options import HttpOptions, OnnxOptions
+from dowse.targets.options import HttpOptions, OnnxOptions, refuse_password
+from dowse.wording import without_password
 
 Weights = str | os.PathLike[str] | None
 Resolved = Target | nn.Module
@@ -62,15 +63,14 @@ def parse_spec(text: str) -> Spec:
     kind, colon, name = rest.partition(":")
     if not colon or kind not in KINDS:
         known = f"{', '.join(f'{kind}:' for kind in KINDS[:-2])}, http:// or https://"
-        raise InputError(f"{_harmless(text)!r} is not a target: a spec starts with {known}; {_suggestion(kind)}")
+        raise InputError(f"{without_password(text)!r} is not a target: a spec starts with {known}; {_suggestion(kind)}")
     if not name.strip("/"):
-        raise InputError(f"{_harmless(text)!r} names nothing after {kind}:")
+        raise InputError(f"{without_password(text)!r} names nothing after {kind}:")
     options = _options(fragment)
     if kind.startswith("http"):
         url, _, query = name.partition("?")  # the protocol has no query part of its own
         name, options = f"{kind}:{url}", {**_options(query), **options}
-        if _harmless(url) != url:
-            raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
+        refuse_password(url)
         HttpOptions.of(options)  # what is no option, a secret perhaps, goes no further
     return Spec(kind, name, tuple(defences), options)
 
@@ -87,7 +87,9 @@ def with_rate(specs: Iterable[str], rate: float) -> tuple[str, ...]:
     specs = tuple(specs)
     served = [parse_spec(spec).kind.startswith("http") for spec in specs]
     if not any(served):
-        raise InputError(f"a rate is a limit of http targets, {', '.join(map(_harmless, specs))} is none: leave it out")
+        raise InputError(
+            f"a rate is a limit of http targets, {', '.join(map(without_password, specs))} is none: leave it out"
+        )
     limited = [with_options(spec, rate=rate) if http else spec for spec, http in zip(specs, served, strict=True)]
     for spec in limited:
         parse_spec(spec)
@@ -178,8 +180,3 @@ def _suggestion(word: str) -> str:
     if word in names():
         return f"did you mean 'dowse:{word}'?"
     return nearest(word, KINDS)
-
-
-def _harmless(text: str) -> str:
-    """A spec as an error may show it, without what may be a password in a URL."""
-    return re.sub(r"//[^/@]*@", "//***@", text)

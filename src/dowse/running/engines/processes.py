@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from dowse.machine.cpu import usable_cores
 from dowse.running.engines.pool import Lost, Pool, Tell, warn
 from dowse.running.engines.service import prepare, serve
 from dowse.running.interrupt import SIGNALS
@@ -37,11 +38,6 @@ class ProcessEngine(Pool):
         """End all workers."""
         atexit.unregister(self.close)
         super().close()
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(eq=False)

@@ -14,8 +14,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from dowse.errors import InputError, positive
+from dowse.machine.cpu import usable_cores
 from dowse.running.engines.pool import Lost, Pool, Tell, WorkerFailedError, warn
-from dowse.running.engines.processes import usable_cores
 from dowse.running.engines.service import prepare, serve
 from dowse.running.engines.wire import Failed, Spoken, pack
 

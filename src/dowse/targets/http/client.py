@@ -6,9 +6,10 @@ from typing import NoReturn
 from urllib.parse import urlsplit
 
 from dowse.errors import InputError
+from dowse.targets.http.bearer_token import Token
+from dowse.targets.http.inference_protocol import Message
 from dowse.targets.http.retry import Failure, read_retry_after
-from dowse.targets.http.token import Token
-from dowse.targets.http.v2 import Message
+from dowse.targets.options import refuse_password
 
 try:
     import httpx
@@ -105,9 +106,8 @@ class ModelClient:
 
 def check_url(url: str) -> str:
     """The URL of a model without what may follow it; an InputError if it cannot be one."""
+    refuse_password(url)
     parts = urlsplit(url)
-    if parts.username is not None or parts.password is not None:
-        raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
     steps = parts.path.rstrip("/").removesuffix("/infer").split("/")
     at = max((i for i in range(len(steps) - 1) if steps[i : i + 2] == ["v2", "models"]), default=None)
     behind = steps[at + 2 :] if at is not None else []

@@ -1,4 +1,4 @@
-"""One request's share of a call: how its rows are filled up, what became of them, and the account of all together."""
+"""One request's share of a call: what became of its rows, and the account of all requests together."""
 
 from typing import NamedTuple
 
@@ -30,8 +30,3 @@ def account(parcels: list[Parcel]) -> Delivery:
         scores = torch.from_numpy(np.concatenate(parts))
     cause = next((parcel.cause for parcel in parcels if parcel.cause is not None), None)
     return Delivery(scores, times.repeat_interleave(sizes), torch.tensor(answered).repeat_interleave(sizes), cause)
-
-
-def filled(rows: Array, size: int) -> Array:
-    """Rows, (n, *s), filled up to (size, *s) with copies of the last one."""
-    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)]) if len(rows) < size else rows

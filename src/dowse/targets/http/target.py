@@ -15,15 +15,15 @@ from torch import Tensor
 
 from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
-from dowse.targets.form import Array, Form, image_shape
+from dowse.targets.form import Array, Form, filled, image_shape
+from dowse.targets.http.bearer_token import Token
+from dowse.targets.http.bytes_or_json import Encoding
 from dowse.targets.http.client import ModelClient, check_url
-from dowse.targets.http.encoding import Encoding
-from dowse.targets.http.model import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
-from dowse.targets.http.parcel import Parcel, account, filled
-from dowse.targets.http.rate import RateLimit
+from dowse.targets.http.inference_protocol import ModelMetadata, WireError, decode_response, encode_request
+from dowse.targets.http.metadata import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
+from dowse.targets.http.parcel import Parcel, account
+from dowse.targets.http.rate_limit import RateLimit
 from dowse.targets.http.retry import Backoff, Failure, TargetError
-from dowse.targets.http.token import Token
-from dowse.targets.http.v2 import ModelMetadata, WireError, decode_response, encode_request
 from dowse.targets.options import HttpOptions
 
 if TYPE_CHECKING:

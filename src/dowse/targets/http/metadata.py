@@ -1,7 +1,7 @@
 """What a served model's metadata say of its tensors, and what the options say instead."""
 
 from dowse.errors import InputError, nearest
-from dowse.targets.http.v2 import ModelMetadata, TensorSpec
+from dowse.targets.http.inference_protocol import ModelMetadata, TensorSpec
 from dowse.targets.options import HttpOptions
 
 
