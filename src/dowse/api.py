@@ -63,7 +63,7 @@ def attack(
             spec string such as "dowse:imagenet_resnet18", "onnx:FILE" or "http://…" (docs/targets.md).
         x: The images, (N, C, H, W) in [0, 1], float32 or float64.
         y: Their labels, (N,); None takes the target's own, with the query that every image starts with.
-        method: A name (`dowse methods` lists them), an estimator, or an attack object with a `flow`.
+        method: A name (`dowse methods` lists them), "package.module:Class", an estimator, or an object with a `flow`.
         surrogate: A white-box module from points to logits, for the methods that need one, or its spec, a
             dowse.Surrogate, a Prior, or a list of these (docs/surrogates.md).
         combine: What becomes of several surrogates: "mean" averages their normalised gradients, "cycle" takes turns.

@@ -1,14 +1,16 @@
 """The methods by name, and any other made ready: what a run's settings say becomes an attack."""
 
-from dataclasses import MISSING
+from dataclasses import MISSING, is_dataclass
+from functools import cache
 from typing import Any
 
 from dowse.attacks import GFCS, PGD, SPSA, ZOO, AutoZOOM, SignHunter, SimBA, SimBAODS, Square, Transfer, WhiteBox
-from dowse.attacks.adapter import AnyMethod, as_method
+from dowse.attacks.adapter import AnyMethod, as_method, as_method_class
 from dowse.attacks.base import Attack
 from dowse.core.method import fields_of
 from dowse.errors import InputError, nearest
 from dowse.estimators import NES, ODSRGF, PRGF, RGF, Averaging, Bandits
+from dowse.machine.importing import imported
 from dowse.maths.grid import grid_options
 from dowse.settings import AttackSettings
 
@@ -20,10 +22,25 @@ METHODS: dict[str, type[AnyMethod]] = {kind.name: kind for kind in _KINDS}
 
 
 def find_method(name: str) -> type[AnyMethod]:
-    """The class of a method, or an InputError with the nearest name."""
+    """The class of a method by its name, or by "package.module:Class"; InputError with cause and remedy if none is."""
+    if ":" in name:
+        return _named_class(name)
     if name not in METHODS:
-        raise InputError(f"method {name!r} is unknown: {nearest(name, METHODS)}")
+        raise InputError(
+            f"method {name!r} is unknown: {nearest(name, METHODS)} One of your own is package.module:Class."
+        )
     return METHODS[name]
+
+
+@cache
+def _named_class(name: str) -> type[AnyMethod]:
+    module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        raise InputError(f"method {name!r} names no class: write package.module:Class")
+    kind = imported(module, attribute)
+    if not isinstance(kind, type):
+        raise InputError(f"method {name!r} is a {type(kind).__name__}, not a class: name a class of attacks")
+    return as_method_class(kind)
 
 
 def default_options(kind: type[AnyMethod], *, quantize: bool) -> dict[str, Any]:
@@ -59,4 +76,9 @@ def _construct(kind: type[AnyMethod], settings: AttackSettings) -> AnyMethod:
     for option, value in given.items():
         if value is MISSING:
             raise InputError(f"option {option!r} of {kind.name} has no default: give it a value")
-    return kind(**given)
+    if given or is_dataclass(kind):
+        return kind(**given)
+    try:
+        return kind()
+    except TypeError as error:
+        raise InputError(f"cannot make {error}: write it as a dataclass, whose fields are its options") from error

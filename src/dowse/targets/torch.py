@@ -2,8 +2,6 @@
 
 import ast
 import importlib
-import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,7 @@ from torch import nn
 from dowse import models
 from dowse.errors import InputError, nearest
 from dowse.machine import cpu
+from dowse.machine.importing import imported
 from dowse.models.layers import Normalize
 from dowse.models.weights import read
 
@@ -38,12 +37,7 @@ def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) ->
     module_name, _, attribute = name.partition(":")
     if not attribute:
         raise InputError(f"torch:{name} names no factory: write torch:package.module:factory")
-    module = _import_local(module_name)
-    factory = getattr(module, attribute, None)
-    if factory is None:
-        public = [word for word in vars(module) if not word.startswith("_")]
-        raise InputError(f"{module_name} has no {attribute!r}: {nearest(attribute, public)}")
-    made = factory
+    made = factory = imported(module_name, attribute)
     if not isinstance(factory, nn.Module):
         if not callable(factory):
             raise InputError(
@@ -92,18 +86,6 @@ def _finished(net: nn.Module, weights: str | None, name: str) -> nn.Module:
         except RuntimeError as error:
             raise InputError(f"{weights} does not fit {name!r}: {error}") from error
     return cpu.channels_last(net.eval().requires_grad_(False))
-
-
-def _import_local(name: str) -> ModuleType:
-    """A user's module, looked for in the current folder too, as `python -m` does."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"cannot import {name!r}: {error}; run from its folder, or put that on PYTHONPATH") from error
-    finally:
-        sys.path.remove(here)
 
 
 def _import_optional(name: str, package: str) -> ModuleType:
