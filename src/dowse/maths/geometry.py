@@ -40,17 +40,31 @@ class Ball(Protocol):
 
 @dataclass(frozen=True)
 class L2:
-    """The Euclidean ball of radius eps."""
+    """The Euclidean ball of radius eps.
+
+    >>> ball, x0 = L2(0.5), torch.tensor([0.9, 0.5])
+    >>> ball.steepest(torch.tensor([3.0, 4.0]))
+    tensor([0.6000, 0.8000])
+    >>> ball.project(torch.tensor([0.9, 1.5]), x0)
+    tensor([0.9000, 1.0000])
+    """
 
     eps: float
     norm: Norm = "l2"
 
     def steepest(self, g: Tensor) -> Tensor:
-        """g / ‖g‖₂."""
+        """g / ‖g‖₂, the d that maximises gᵀd over ‖d‖₂ ≤ 1: (*s) -> (*s)."""
         return unit(g)
 
     def project(self, x: Tensor, x0: Tensor) -> Tensor:
-        """Shrink x − x0 to length eps, then clip: clipping only moves x towards x0, which lies in [0, 1].
+        """Shrink x − x0 to length eps, then clip: a point of the ball and of [0, 1], (*s) -> (*s).
+
+        Each half is a nearest point, of the ball and of the cube, and clipping leads towards x0, which lies in [0, 1],
+        so it stays in the ball. It is not the problem min ‖z − x‖ over z in both: that would give the pixels which the
+        cube leaves free all the length that the clipped ones cannot use. Here the nearest is (1, 0.99):
+
+        >>> L2(0.5).project(torch.tensor([1.9, 1.0]), torch.tensor([0.9, 0.5]))
+        tensor([1.0000, 0.7236])
 
         Rounding may carry a point out of the ball again, so the radius gives way until what is returned lies inside.
         """
@@ -76,17 +90,27 @@ class L2:
 
 @dataclass(frozen=True)
 class Linf:
-    """The maximum-norm ball of radius eps."""
+    """The maximum-norm ball of radius eps.
+
+    >>> ball, x0 = Linf(0.1), torch.tensor([0.5, 0.95])
+    >>> ball.steepest(torch.tensor([3.0, -0.1]))
+    tensor([ 1., -1.])
+    >>> ball.project(torch.tensor([0.7, 2.0]), x0)
+    tensor([0.6000, 1.0000])
+    """
 
     eps: float
     norm: Norm = "linf"
 
     def steepest(self, g: Tensor) -> Tensor:
-        """sign(g)."""
+        """sign(g), a d that maximises gᵀd over ‖d‖∞ ≤ 1: (*s) -> (*s)."""
         return g.sign()
 
     def project(self, x: Tensor, x0: Tensor) -> Tensor:
-        """Clip each pixel to x0 ± eps and to [0, 1]."""
+        """Clip each pixel to x0 ± eps and to [0, 1]: min ‖z − x‖ over z in both, in any norm, (*s) -> (*s).
+
+        Up to rounding: the radius is a few units in the last place below eps, so that no pixel is outside.
+        """
         radius = _inside(self.eps, x)
         return torch.clamp(x, x0 - radius, x0 + radius).clamp_(0, 1)
 
@@ -96,14 +120,25 @@ class Linf:
 
 
 def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
-    """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU."""
+    """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU.
+
+    >>> x0 = torch.tensor([0.9, 0.5])
+    >>> contains(L2(0.5), torch.tensor([[0.9, 0.9], [1.1, 0.5], [0.3, 0.5]]), x0)
+    tensor([ True, False, False])
+    """
     flat = points.flatten(1)
     in_range = (flat.amin(1) >= 0) & (flat.amax(1) <= 1)
     return in_range.cpu() & (ball.distance(points, x0) <= ball.eps)
 
 
 def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
-    """The ball of a norm's name; eps=None is the paper's: √(0.001·D) for l2, 0.05 for l∞ (Sec. 4, App. D)."""
+    """The ball of a norm's name; eps=None is the paper's: √(0.001·D) for l2, 0.05 for l∞ (Sec. 4, App. D).
+
+    >>> make_ball("l2", None, dimension=3 * 224 * 224)
+    L2(eps=12.26..., norm='l2')
+    >>> make_ball("linf", 8 / 255, dimension=3 * 224 * 224).eps
+    0.03137...
+    """
     choose("norm", norm, get_args(Norm))
     if eps is None:
         eps = math.sqrt(0.001 * dimension) if norm == "l2" else 0.05
@@ -112,7 +147,11 @@ def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
 
 
 def default_step(ball: Ball) -> float:
-    """PGD's step η: the paper's 2 for l2 (for small images ours: min(2, ε/6)) and ε/10 for l∞."""
+    """PGD's step η: the paper's 2 for l2 (for small images ours: min(2, ε/6)) and ε/10 for l∞.
+
+    >>> default_step(L2(12.27)), default_step(L2(0.6))
+    (2.0, 0.09...)
+    """
     return min(2.0, ball.eps / 6) if ball.norm == "l2" else ball.eps / 10
 
 

@@ -18,6 +18,16 @@ class Objective:
         loss: "ce", the cross-entropy, or "margin", the best other class's log-score minus the label's.
         outputs: Whether scores are "logits" or "probs".
         targeted: If True the labels are the wanted classes, and f is minus the loss of the wanted class.
+
+    >>> scores, label = torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0])
+    >>> Objective("margin").value(scores, label), Objective("margin").adversarial(scores, label)
+    (tensor([-1.]), tensor([False]))
+    >>> Objective("ce").value(scores, label)  # −log of the label's probability
+    tensor([0.4076])
+    >>> Objective("ce", "probs").value(scores.softmax(1), label)
+    tensor([0.4076])
+    >>> Objective("margin", targeted=True).value(scores, torch.tensor([2]))  # f grows with the wanted class
+    tensor([-2.])
     """
 
     loss: LossName = "ce"

@@ -1,0 +1,45 @@
+"""The closed forms of the paper: Theorems 1 to 3, both λ*, both μ*, E[β], and the estimates of ‖∇f‖ and A².
+
+"Improving Black-box Adversarial Attacks with a Transfer-based Prior" (NeurIPS 2019), Sec. 3 and Appendices
+A to C. Throughout, α = vᵀ∇f/‖∇f‖ is the cosine of the prior v, A² = ‖VVᵀ∇f‖²/‖∇f‖² the share of the gradient
+inside the subspace spanned by the d columns of V, and q the number of random directions. `bias` is about
+P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first.
+
+Differences to the paper:
+- λ* is J/(J + (K−J)) where Eqs. (12) and (18) print J/K. Factored, J and K−J are both positive: it is the
+  same number with no cancellation, and it cannot leave [0, 1] by rounding.
+- μ* is the optimum over μ in [0, 1], as Eq. (B.1) has it. Eq. (B.7) as printed may leave that interval (it
+  exceeds 1 as soon as α·α₁ > A²), and is clipped here.
+- Estimates are noisy, so α² > 1 is taken for what it says: the prior is the gradient.
+"""
+
+from dowse.maths.theory.bias import lambda_star, lambda_star_subspace, objective, objective_subspace, rgf_loss
+from dowse.maths.theory.norms import a_square, gradient_norm
+from dowse.maths.theory.weight import (
+    THRESHOLD_C,
+    averaging_loss,
+    averaging_loss_subspace,
+    expected_cosine,
+    expected_cosine_subspace,
+    mu_star,
+    mu_star_approximate,
+    mu_star_subspace,
+)
+
+__all__ = [
+    "THRESHOLD_C",
+    "a_square",
+    "averaging_loss",
+    "averaging_loss_subspace",
+    "expected_cosine",
+    "expected_cosine_subspace",
+    "gradient_norm",
+    "lambda_star",
+    "lambda_star_subspace",
+    "mu_star",
+    "mu_star_approximate",
+    "mu_star_subspace",
+    "objective",
+    "objective_subspace",
+    "rgf_loss",
+]
