@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from dowse.experiment.file import make_experiment
 from dowse.running.engines import Engine
-from dowse.running.engines.pool import Lost, Pool
-from dowse.running.engines.service import serve
+from dowse.running.engines.crew import Lost
+from dowse.running.engines.pool import Pool
+from dowse.running.engines.remote_worker import serve
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.running.run_experiment import run_experiment

@@ -11,7 +11,7 @@ import torch
 from dowse.core.result import End
 from dowse.experiment.spec import PlannedRun, RunSpec
 from dowse.images.image_set import Entry
-from dowse.store import StoreWriter
+from dowse.store import Row, StoreWriter
 from dowse.store.events import Ended
 from dowse.store.images import save_original
 from dowse.store.traces import pack
@@ -50,14 +50,11 @@ def make_store(
             store._database.execute(
                 "UPDATE tasks SET owner = ?, image = 'sum' || position WHERE run = ?", (store.session, spec.id)
             )
-            tasks = store._database.execute(
-                "SELECT id FROM tasks WHERE run = ? ORDER BY position", (spec.id,)
-            ).fetchall()
-            store.write(plan, [ended(run, i, task, budget) for i, (task,) in enumerate(tasks)])
+            store.write(spec.id, [ended(run, i, spec.id, budget) for i in range(len(names))])
             if run.skipped:
                 store._database.execute(
                     "INSERT INTO tasks (run, position, name, skipped) VALUES (?, ?, ?, ?)",
-                    (spec.id, len(tasks), run.skipped, run.skipped),
+                    (spec.id, len(names), run.skipped, run.skipped),
                 )
         for i in range(max((run.pictures for run in runs), default=0)):
             save_original(folder, f"sum{i}", pixels(i))
@@ -68,18 +65,18 @@ def pixels(seed: int, side: int = 24) -> torch.Tensor:
     return torch.rand(3, side, side, generator=torch.Generator().manual_seed(seed)).mul(255).round() / 255
 
 
-def ended(run: Made, i: int, task: int, budget: int) -> Ended:
+def ended(run: Made, i: int, run_id: str, budget: int) -> Ended:
     taken = run.queries[i]
     end = run.ends[i] if run.ends else End.BUDGET if taken is None else End.ADVERSARIAL
     shown = end is End.ADVERSARIAL and i < run.pictures
     values: dict[str, Any] = {
         "queries": budget if taken is None else taken, "sent": 1, "budget": budget, "label": 1, "target_label": None,
         "predicted": 2 + i % 7, "confidence": 0.75, "confidence_before": 0.5, "l2": 0.5, "linf": 0.1, "loss": 1.25,
-        "seconds": 2.0, "cause": run.cause if end is End.TARGET_FAILED else None, "verified": 0,
-        "adversarial": (pixels(i) + 0.02).clamp(0, 1) if shown else None,
-        "trace": pack([*run.points] if i < run.traces else []),
+        "seconds": 2.0, "cause": run.cause if end is End.TARGET_FAILED else None, "seed": run.spec.seed,
     }  # fmt: skip
-    return Ended(task=task, end=end, **values)
+    row = Row(run=run_id, position=i, name="", checksum=f"sum{i}", end=end, **values)
+    image = (pixels(i) + 0.02).clamp(0, 1) if shown else None
+    return Ended(row, pack(run.points if i < run.traces else []), image)
 
 
 def data_of(page: str) -> dict[str, Any]:

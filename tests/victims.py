@@ -132,7 +132,7 @@ def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: 
         "in the target": (Tanh, "forward"),
         "before a commit": (StoreWriter, "write"),
         "after a commit": (StoreWriter, "write"),
-        "inside a transaction": (StoreWriter, "_check_mine"),
+        "inside a transaction": (StoreWriter, "_mine"),
         "after a claim": (StoreWriter, "claim"),
         "before a row": (StoreWriter, "_end"),
         "after an image file": (store_images, "save_adversarial"),

@@ -12,13 +12,13 @@ from torch import Tensor
 from dowse.attacks.base import Attack
 from dowse.attacks.pgd import PGD
 from dowse.attacks.registry import resolve_method
-from dowse.core.conversation import Task
 from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.method import take_facts
 from dowse.core.observers import Observer
 from dowse.core.result import End, Outcome, Result
 from dowse.core.target import TargetLike
+from dowse.core.task import Task
 from dowse.errors import InputError
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball

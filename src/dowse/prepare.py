@@ -1,21 +1,23 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from dowse.attacks.quantized import Quantized
 from dowse.attacks.registry import resolve_method
-from dowse.core.conversation import Accept, Task
+from dowse.core.conversation import Accept, Rules
 from dowse.core.driver import drive
 from dowse.core.inputs import Image, check_pixels, check_target
 from dowse.core.method import loss_of
-from dowse.core.observers import Journal, Observer, Progress
+from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.result import Outcome
 from dowse.core.seeds import image_id
 from dowse.core.target import TargetLike
+from dowse.core.task import Task
 from dowse.errors import InputError
 from dowse.maths.geometry import Ball, make_ball
 from dowse.maths.grid import GridBall, snapped
@@ -52,9 +54,13 @@ class Run:
         self.settings, self.kind = settings, _kind(like)
         self.observers = [*observers, *([] if on_progress is None else [_Calling(on_progress)])]
         self.attack = resolve_method(settings)
-        self.ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
+        ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
         if settings.quantize:
-            self.attack, self.ball = Quantized(self.attack), GridBall(self.ball)
+            self.attack, ball = Quantized(self.attack), GridBall(ball)
+        self.rules = Rules(
+            attack=self.attack, method=self.attack.name, ball=ball, budget=settings.budget, seed=settings.seed,
+            accept=Accept(settings.accept), repeats=settings.repeats, verify=settings.verify,
+        )  # fmt: skip
         opened = open_target(target)
         check_target(opened, like, whitebox=self.attack.whitebox)
         mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
@@ -72,38 +78,31 @@ class Run:
 
     def task(self, index: int, image: Image) -> Task:
         """The task of one image, checked."""
-        check_pixels(image.x, rank=3)
-        if _kind(image.x) != self.kind:
+        return self.checked(Task(index, image.id or "", image.x, image.label, image.target_label))
+
+    def checked(self, task: Task) -> Task:
+        """A task as it is attacked, with an id, its image on the 8-bit grid if that is wanted; or an InputError."""
+        check_pixels(task.x, rank=3)
+        if _kind(task.x) != self.kind:
             raise InputError(
-                f"all images of a run have one shape, dtype and device, got {_kind(image.x)} after {self.kind}"
+                f"all images of a run have one shape, dtype and device, got {_kind(task.x)} after {self.kind}"
             )
-        for label in (image.label, image.target_label):
+        for label in (task.label, task.target_label):
             if label is not None:
                 self.oracle.check_label(label)
-        if (image.target_label is not None) != self.settings.targeted:
+        if (task.target_label is not None) != self.settings.targeted:
             raise InputError("a targeted run (targeted=True) needs a target_label for every image, others take none")
-        if image.target_label is not None and image.target_label == image.label:
-            raise InputError(f"image {index}: the wanted class {image.label} is its label already")
-        self.attack.check(image.x)
-        return Task(
-            index=index,
-            id=image.id or image_id(image.x, image.label),
-            x=snapped(image.x) if self.settings.quantize else image.x.detach(),
-            label=image.label,
-            wanted=image.target_label,
-            attack=self.attack,
-            ball=self.ball,
-            budget=self.settings.budget,
-            seed=self.settings.seed,
-            method=self.attack.name,
-            accept=Accept(self.settings.accept),
-        )
+        if task.target_label is not None and task.target_label == task.label:
+            raise InputError(f"image {task.index}: the wanted class {task.label} is its label already")
+        self.attack.check(task.x)
+        x = snapped(task.x) if self.settings.quantize else task.x.detach()
+        return replace(task, x=x, id=task.id or image_id(task.x, task.label))
 
-    def outcomes(self, tasks: Iterable[Task], journal: Journal | None = None) -> Iterator[Outcome]:
-        """Drive the tasks; a journal remembers what was paid for."""
+    def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Iterator[Outcome]:
+        """Drive the tasks; a log remembers what was paid for."""
         return drive(
-            tasks, self.oracle, self.prior, concurrency=self.settings.concurrency, observers=self.observers,
-            journal=journal, repeats=self.settings.repeats, verify=self.settings.verify,
+            tasks, self.rules, self.oracle, self.prior, concurrency=self.settings.concurrency,
+            observers=self.observers, log=log,
         )  # fmt: skip
 
 

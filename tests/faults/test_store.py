@@ -10,8 +10,8 @@ import pytest
 from dowse.core.result import End
 from dowse.experiment.file import make_experiment
 from dowse.running.engines import LocalEngine
-from dowse.running.run import TargetFailedError
 from dowse.running.run_experiment import run_experiment
+from dowse.running.run_under_way import TargetFailedError
 from dowse.store import Store, StoreError, StoreWriter, images, schema
 from tests.victims import ROWS, image_file, rows_seen, tables
 
@@ -75,7 +75,7 @@ def test_no_room_for_an_image_leaves_no_row_that_names_it(
     run(tmp_path / "out", said)
     run(tmp_path / "whole", said)
     assert ends(tmp_path / "out") == ends(tmp_path / "whole")
-    assert not list((tmp_path / "out").rglob("*.part"))
+    assert not list((tmp_path / "out").rglob("*.partial"))
 
 
 @pytest.mark.parametrize("place", ["a file/out", "/proc/out"])

@@ -12,10 +12,10 @@ import torch
 
 import dowse
 from dowse.attacks.registry import METHODS
-from dowse.core.conversation import Task
 from dowse.core.flow import Query
 from dowse.core.observers import Observer
 from dowse.core.reply import Reply
+from dowse.core.task import Task
 from tests.support import Tanh, pictures
 
 FILE = Path(__file__).with_name("traces.json")

@@ -1,4 +1,4 @@
-"""Laws of the journal: an attack that is gone through again is the same attack, and asks the target nothing twice."""
+"""Laws of the answer log: an attack gone through again is the same attack, and asks the target nothing twice."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from dowse.core.flow import Answer, Query
 from dowse.core.inputs import Image
 from dowse.core.reply import Reply
 from dowse.core.result import End, Outcome
-from dowse.core.seeds import image_id
+from dowse.core.task import Past
 from dowse.prepare import Run
-from dowse.running.answer_log import TOLERANCE, AnswerLog
+from dowse.running.replay import TOLERANCE, ReplayLog
 from dowse.settings import AttackSettings
 from dowse.store import sketch as sketches
-from dowse.store.events import Answered, Event, Job, Replayed, Restarted
+from dowse.store.events import Event, NewAnswer, Replayed, Restarted
 from dowse.store.logged_answer import LoggedAnswer
 from tests.support import Counter, Faulty, Noisy, Tanh, pictures
 
@@ -42,24 +42,25 @@ class Attempt:
         said = {"eps": 0.15, "budget": 60, "batch_size": 1000, "concurrency": 3, "options": OPTIONS.get(method, {})}
         settings = AttackSettings(method=method, **(said | more))  # type: ignore[arg-type]
         run = Run(self.counter, settings, images[0], surrogate=SURROGATE)
-        journal = AnswerLog(self.deliver, run.oracle, scores=run.attack.uses_scores)
+        log = ReplayLog(self.commit, run.oracle, accept=run.rules.accept, scores=run.attack.uses_scores)
         tasks = []
         for i, x in enumerate(images):
-            journal.open(Job(i, image_id(x, None), x, None, None, settings.budget, tuple(self.logs[i])))
-            tasks.append(run.task(i, Image(x)))
+            task = run.task(i, Image(x))
+            tasks.append(replace(task, past=Past(task.id, tuple(self.logs[i]))))
+            log.open(tasks[-1])
         self.counter.rows = 0
-        self.outcomes = sorted(run.outcomes(tasks, journal), key=lambda outcome: outcome.index)
+        self.outcomes = sorted(run.outcomes(tasks, log), key=lambda outcome: outcome.index)
         for outcome in self.outcomes:
-            _, _, rest = journal.close(outcome.index)
-            self.deliver(rest)
+            _, rest = log.close(outcome.index)
+            self.commit(rest)
 
-    def deliver(self, events: Sequence[Event]) -> None:
+    def commit(self, events: Sequence[Event]) -> None:
         self.events += events
         for event in events:
-            if isinstance(event, Answered):
-                self.logs[event.task][event.number :] = [event.block]
+            if isinstance(event, NewAnswer):
+                self.logs[event.index][event.number :] = [event.block]
             if isinstance(event, Restarted):
-                self.logs[event.task].clear()
+                self.logs[event.index].clear()
 
     def told(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -137,7 +138,7 @@ def test_answers_about_other_points_are_never_believed() -> None:
     other_stream = Attempt("prgf", images, first.logs, budget=40, seed=1)
     fresh = Attempt("prgf", images, {}, budget=40, seed=1)
     restarted = other_stream.told(Restarted)
-    assert sorted(event.task for event in restarted) == [0, 1]
+    assert sorted(event.index for event in restarted) == [0, 1]
     for outcome, expected in zip(other_stream.outcomes, fresh.outcomes, strict=True):
         void = sum(map(rows_of, first.logs[outcome.index]))
         assert outcome.sent == expected.sent + void

@@ -11,18 +11,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dowse.core.task import Past, Task
 from dowse.errors import InputError
 from dowse.running.engines import LocalEngine, WorkerFailedError, make_engine, pool
-from dowse.running.engines.jobqueue import JobQueue
+from dowse.running.engines.messages import NextTask, pack, unpack
 from dowse.running.engines.pool import Pool
 from dowse.running.engines.processes import ProcessEngine
-from dowse.running.engines.wire import Given, pack, unpack
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store import StoreError, StoreWriter
-from dowse.store.events import Answered, Ended, Job, Restarted, Round, Stopped
-from dowse.store.logged_answer import LoggedAnswer
-from dowse.store.sketch import sketch
+from dowse.store.events import Stopped
 from tests.crews import StopAfter, ThreadCrew, asked_twice, largest_round, rows_written_to, run_with
 from tests.victims import image_file, rows_seen, tables
 
@@ -205,61 +203,25 @@ def test_progress_counts_the_images_of_all_workers(said: Any, tmp_path: Path) ->
     assert 2 < max(watching.active) <= 6
 
 
-def job(task: int, answers: tuple[bytes, ...] = (), sent: int = 0) -> Job:
-    return Job(task, f"image-{task}", torch.zeros(3, 2, 2), None, None, 10, answers, sent, seconds=1.5)
+def test_workers_that_are_lost_after_an_answer_are_made_up_for_without_end(
+    said: Any, local: Any, tmp_path: Path
+) -> None:
+    crew = ThreadCrew(dict.fromkeys(range(3 * pool.ATTEMPTS), (4, "before")))
+    with closing(Pool(crew, 1, silent)) as engine:
+        assert run_with(engine, said, tmp_path / "out") == local[0]
+    assert crew.started == 3 * pool.ATTEMPTS + 1
 
 
-def ended(task: int) -> Ended:
-    values: dict[str, Any] = dict.fromkeys(Ended.__dataclass_fields__)
-    return Ended(**values | {"task": task})
-
-
-def test_a_queue_gives_back_images_first_with_what_was_committed() -> None:
-    log = {name: answered(task=0, seconds=seconds) for name, seconds in (("a", 2.0), ("b", 3.0), ("c", 4.0))}
-    queue = JobQueue(iter([job(0, (log["a"],), sent=3), job(1), job(2), job(3)]))
-    assert [queue.take().task for _ in range(3)] == [0, 1, 2]  # type: ignore[union-attr]
-    queue.committed([Answered(0, 1, log["b"]), Round(1, 5, 0.1), Answered(1, 0, log["c"]), ended(2)])
-    queue.committed([Restarted(1, 5, 1.0)])
-    lost = queue.give_back([0, 1, 2])
-    assert [held.job.task for held in lost] == [0, 1]
-    first, second, third = queue.take(), queue.take(), queue.take()
-    assert first is not None
-    assert second is not None
-    assert third is not None
-    assert (first.task, first.answers, first.sent, first.seconds) == (0, (log["a"], log["b"]), 3, 3.0)
-    assert (second.task, second.answers, second.sent) == (1, (), 5)
-    assert third.task == 3
-    assert queue.take() is None
-
-
-def test_a_queue_counts_losses_since_the_last_answer() -> None:
-    queue = JobQueue(iter([job(0)]))
-    for attempts in (1, 2):
-        assert queue.take() is not None
-        assert queue.give_back([0])[0].attempts == attempts
-    queue.take()
-    queue.committed([Answered(0, 0, answered(0, 1.0))])
-    assert queue.give_back([0])[0].attempts == 1
-
-
-def test_an_answer_logged_again_replaces_all_that_follow() -> None:
-    first, second, third = (answered(0, seconds) for seconds in (1.0, 2.0, 3.0))
-    queue = JobQueue(iter([job(0, (first, second))]))
-    queue.take()
-    queue.committed([Answered(0, 0, third)])
-    assert queue.give_back([0])[0].resumed().answers == (third,)
-
-
-def answered(task: int, seconds: float) -> bytes:
-    asked = sketch(torch.zeros(1, 3, 2, 2))
-    return LoggedAnswer(asked, 1, 0, None, None, None, True, False, seconds, None, None, None).pack()
+TASK = Task(1, "id", torch.zeros(3, 2, 2), None, None, "1.png", Past("id", (b"answer",), 3))
 
 
 def test_a_message_carries_the_image_and_not_the_whole_set() -> None:
     images = torch.rand(1000, 3, 8, 8)
-    packed = pack(Given(replace(job(1), x=images[7])))
+    packed = pack(NextTask(replace(TASK, x=images[7])))
     assert len(packed) < 2 * images[7].numel() * 4
-    x = unpack(packed).job.x
+    task = unpack(packed).task
+    assert (task.name, task.past) == (TASK.name, TASK.past)
+    x = task.x
     assert torch.equal(x, images[7])
     x += 1  # and belongs to whoever got it
 
@@ -267,7 +229,7 @@ def test_a_message_carries_the_image_and_not_the_whole_set() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8, torch.bool])
 def test_tensors_of_any_layout_arrive_as_they_are(dtype: torch.dtype) -> None:
     x = (torch.rand(4, 5, 6) * 3).to(dtype).permute(2, 0, 1)
-    got = unpack(pack(Given(replace(job(1), x=x)))).job.x
+    got = unpack(pack(NextTask(replace(TASK, x=x)))).task.x
     assert got.dtype == dtype
     assert torch.equal(got, x)
 

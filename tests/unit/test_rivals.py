@@ -341,7 +341,7 @@ class Iterates(dowse.Observer):
 
     def answered(self, task, query, reply):
         if query.candidate:
-            self.distances.append(float(task.ball.distance(query.points, task.x)[0]))
+            self.distances.append(float(torch.linalg.vector_norm(query.points[0] - task.x)))
             self.adversarial.append(bool(reply.answer.adversarial[0]))
 
 

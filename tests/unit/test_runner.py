@@ -22,9 +22,10 @@ from dowse.report.runs import runs_of
 from dowse.running.engines import LocalEngine, make_engine
 from dowse.running.interrupt import Interrupt, interruptible
 from dowse.running.progress import JsonLines, Lines, Reporter, RichBars, Several, Snapshot
-from dowse.running.run_experiment import Finished, run_experiment
-from dowse.store import Store
-from dowse.store.events import Ended, Stopped
+from dowse.running.run_experiment import run_experiment
+from dowse.running.run_under_way import Finished
+from dowse.store import Row, Store
+from dowse.store.events import Stopped
 from dowse.targets.digest import weights_digest
 from dowse.wording import duration
 from tests.support import Tanh
@@ -50,8 +51,8 @@ class Told(Reporter):
     def progressed(self, snapshot: Snapshot) -> None:
         self.snapshots.append(snapshot)
 
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
-        self.images.append(name)
+    def ended(self, snapshot: Snapshot, row: Row) -> None:
+        self.images.append(row.name)
 
     def message(self, text: str) -> None:
         self.messages.append(text)

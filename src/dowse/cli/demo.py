@@ -10,7 +10,7 @@ from dowse.cli.failing import failing_kindly
 
 if TYPE_CHECKING:
     from dowse.report import Attempt
-    from dowse.running.run import Finished
+    from dowse.running.run_under_way import Finished
     from dowse.store import Store
     from dowse.store.row import Row as StoredRow
 

@@ -13,7 +13,7 @@ def failing_kindly() -> Iterator[None]:
     """Turn errors that explain themselves into a line on standard error and an exit status."""
     from dowse.errors import InputError
     from dowse.running.engines import WorkerFailedError
-    from dowse.running.run_experiment import TargetFailedError
+    from dowse.running.run_under_way import TargetFailedError
     from dowse.store import StoreError
 
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dowse.experiment.file import Experiment
     from dowse.running.engines import Engine as AnyEngine
     from dowse.running.progress import Reporter
-    from dowse.running.run_experiment import Finished
+    from dowse.running.run_under_way import Finished
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the store; the same folder goes on.")]
 Engine = Annotated[

@@ -1,4 +1,4 @@
-"""One image under attack: what is to be done with it, and how far the conversation about it has come."""
+"""The conversation about one task: how far it has come, and the rules it shares with all others of its run."""
 
 import math
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dowse.core.flow import Answer, Flow, Opening, Query, Question, check
 from dowse.core.seeds import stream
+from dowse.core.task import Task
 from dowse.maths.geometry import Ball, contains
 from dowse.maths.losses import Objective
 
@@ -30,46 +31,40 @@ class HasFlow(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Task:
-    """One image to attack.
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What holds for every task of a run.
 
     Attributes:
-        index: Its position among the images given.
-        id: Its name; with the seed and the method it keys the image's random stream.
-        x: The image, (*s) in [0, 1].
-        label: Its true label; None takes the target's own with the first query.
-        wanted: The class wanted of a targeted attack.
         attack: What to do.
+        method: Its name, part of the key of each task's random stream.
         ball: Where to stay.
-        budget: The most queries.
+        budget: The most queries a task may cost.
         seed: The run's seed.
-        method: The method's name, part of the key of the random stream.
         accept: Where success is looked for.
+        repeats: For a target that draws noise: how often every row is asked, each time paid for; the mean answers.
+        verify: How often an adversarial image is asked about again, which is no part of its queries.
     """
 
-    index: int
-    id: str
-    x: Tensor
-    label: int | None
-    wanted: int | None
     attack: HasFlow
+    method: str
     ball: Ball
     budget: int
     seed: int
-    method: str
-    accept: Accept = Accept.ITERATE
+    accept: Accept
+    repeats: int
+    verify: int
 
 
 class Conversation:
-    """One image under attack: its generator, the question it waits on, and the last iterate it showed."""
+    """What is said about one task: its generator, the question it waits on, and the last iterate it showed."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    def __init__(self, task: Task, rules: Rules) -> None:
+        self.task, self.rules = task, rules
         self._open()
 
     def _open(self) -> None:
-        self.flow = _opened(self.task)
+        self.flow = _opened(self.task, self.rules)
         self.question: Question | None = None
         self.label = self.task.label
         self.opening = True
@@ -80,7 +75,7 @@ class Conversation:
     @property
     def goal(self) -> int | None:
         """The label that the objective is about."""
-        return self.label if self.task.wanted is None else self.task.wanted
+        return self.label if self.task.target_label is None else self.task.target_label
 
     @property
     def query(self) -> Query:
@@ -92,7 +87,7 @@ class Conversation:
         """What `opening` is answered with."""
         assert self.first is not None
         assert self.label is not None
-        return Opening(self.first, self.label, self.task.wanted, objective, surrogates)
+        return Opening(self.first, self.label, self.task.target_label, objective, surrogates)
 
     def restart(self) -> None:
         """Forget all that was said, and open again."""
@@ -102,7 +97,7 @@ class Conversation:
 
     def remember(self, query: Query, answer: Answer, row: int) -> bool:
         """Keep a row and its loss if it lies in the ball; whether it does."""
-        inside = bool(contains(self.task.ball, query.points[row : row + 1], self.task.x))
+        inside = bool(contains(self.rules.ball, query.points[row : row + 1], self.task.x))
         if inside:
             self.iterate, self.loss = query.points[row].clone(), float(answer.loss[row])
         return inside
@@ -116,8 +111,8 @@ class Conversation:
         return False, None
 
 
-def _opened(task: Task) -> Flow[Any]:
+def _opened(task: Task, rules: Rules) -> Flow[Any]:
     """Every conversation opens with the image itself: its loss, whether it is wrong already, its label."""
     f = yield from check(task.x)
-    rng = stream(task.seed, task.id, task.method)
-    return (yield from task.attack.flow(task.x, f, task.ball, rng))
+    rng = stream(rules.seed, task.id, rules.method)
+    return (yield from rules.attack.flow(task.x, f, rules.ball, rng))

@@ -4,56 +4,52 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dowse.core.conversation import Accept, Conversation, Task
+from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.ledger import Ledger
-from dowse.core.observers import Diverged, Journal, Observer, Progress
+from dowse.core.observers import AnswerLog, Diverged, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.prior import Prior, answer_all, surrogates_of
 from dowse.core.reply import Reply, Request
 from dowse.core.result import End, Outcome
 from dowse.core.seeds import row_seeds
+from dowse.core.task import Task
 from dowse.errors import InputError
 
 
 def drive(
     tasks: Iterable[Task],
+    rules: Rules,
     oracle: Oracle,
     prior: Prior | None = None,
     *,
     concurrency: int = 8,
     observers: Sequence[Observer] = (),
-    journal: Journal | None = None,
-    repeats: int = 1,
-    verify: int = 0,
+    log: AnswerLog | None = None,
 ) -> Iterator[Outcome]:
-    """Attack images, `concurrency` at a time, and yield each outcome as it comes.
+    """Attack tasks by the rules, `concurrency` at a time, and yield each outcome as it comes.
 
     Every round gathers the questions of all conversations, charges the ledger, asks the target once and sends the
-    answers back. As an image ends the next one enters, so batches stay full and memory does not grow with the number
-    of images. What a journal recalls is charged and judged like any other answer, and the target never sees it.
-
-    For a target that draws noise: with `repeats` every row is asked that often, each time paid for, and the mean is the
-    answer; with `verify` an adversarial image is asked about that often again, which is no part of its queries.
+    answers back. As a task ends the next one enters, so batches stay full and memory does not grow with the number
+    of tasks. What a log recalls is charged and judged like any other answer, and the target never sees it.
     """
     if concurrency < 1:
         raise InputError(f"concurrency must be at least 1, got {concurrency}")
-    return _Driver(oracle, prior, concurrency, observers, journal, repeats, verify).run(iter(tasks))
+    return _Driver(rules, oracle, prior, concurrency, observers, log).run(iter(tasks))
 
 
 class _Driver:
     def __init__(
         self,
+        rules: Rules,
         oracle: Oracle,
         prior: Prior | None,
         concurrency: int,
         observers: Sequence[Observer],
-        journal: Journal | None,
-        repeats: int,
-        verify: int,
+        log: AnswerLog | None,
     ) -> None:
-        self.oracle, self.prior, self.concurrency, self.observers = oracle, prior, concurrency, observers
-        self.journal, self.repeats, self.verify = journal, repeats, verify
+        self.rules, self.oracle, self.prior, self.log = rules, oracle, prior, log
+        self.concurrency, self.observers = concurrency, observers
         self.ledger = Ledger()
         self.active: list[Conversation] = []
         self.done = self.fooled = self.queries = 0
@@ -70,8 +66,8 @@ class _Driver:
 
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
-            self.ledger.open(task.index, task.budget)
-            conversation = Conversation(task)
+            self.ledger.open(task.index, self.rules.budget)
+            conversation = Conversation(task, self.rules)
             self.active.append(conversation)
             yield from self._advance(conversation, None)
 
@@ -94,29 +90,29 @@ class _Driver:
                 yield from self._advance(conversation, reply.answer)
 
     def _asked(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
-        """Ask the target everyone's question; the answers are in the journal before anybody hears one."""
+        """Ask the target everyone's question; the answers are in the log before anybody hears one."""
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
         for conversation in payers:
             self.ledger.charge(conversation.task.index, self._cost(conversation))
         replies = self.oracle.ask([self._request(conversation) for conversation in payers])
         for conversation, reply in zip(payers, replies, strict=True):
             self._settle(conversation, reply)
-            if self.journal is not None:
-                self.journal.record(conversation.task, conversation.query, reply)
-        if self.journal is not None and payers:
-            self.journal.commit()
+            if self.log is not None:
+                self.log.record(conversation.task, conversation.query, reply)
+        if self.log is not None and payers:
+            self.log.commit()
         return list(zip(payers, replies, strict=True))
 
     def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
-        """The answers among the payers' that were paid for before; an image whose log does not fit starts anew."""
-        if self.journal is None:
+        """The answers among the payers' that were paid for before; a task whose log does not fit starts anew."""
+        if self.log is None:
             return []
         replies: list[tuple[Conversation, Reply]] = []
         for conversation in payers:
             task = conversation.task
             try:
                 while self._can_pay(conversation):
-                    reply = self.journal.recall(task, conversation.query)
+                    reply = self.log.recall(task, conversation.query)
                     if reply is None:
                         break
                     self.ledger.charge(task.index, self._cost(conversation))
@@ -125,12 +121,12 @@ class _Driver:
                         replies.append((conversation, reply))
                         break
             except Diverged as diverged:
-                self.ledger.open(task.index, task.budget, sent=diverged.sent)
+                self.ledger.open(task.index, self.rules.budget, sent=diverged.sent)
                 conversation.restart()
         return replies
 
     def _cost(self, conversation: Conversation) -> int:
-        return self.repeats * len(conversation.query.points)
+        return self.rules.repeats * len(conversation.query.points)
 
     def _can_pay(self, conversation: Conversation) -> bool:
         return self._cost(conversation) <= self.ledger.remaining(conversation.task.index)
@@ -145,12 +141,12 @@ class _Driver:
         seeds = None
         if self.oracle.takes_row_seeds:
             first = self.ledger.account(task.index).queries
-            seeds = row_seeds(task.seed, task.id, first, self._cost(conversation))
-        return Request(query.points, conversation.goal, seeds, query.gradient, self.repeats)
+            seeds = row_seeds(self.rules.seed, task.id, first, self._cost(conversation))
+        return Request(query.points, conversation.goal, seeds, query.gradient, self.rules.repeats)
 
     def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
         """Look for an end in an answer; None if the conversation goes on."""
-        task, answer = conversation.task, reply.answer
+        task, answer, accept = conversation.task, reply.answer, self.rules.accept
         if answer is None:
             return self._end(conversation, End.TARGET_FAILED, cause=reply.cause)
         if not reply.finite:
@@ -159,15 +155,15 @@ class _Driver:
             conversation.opening, conversation.first = False, answer
             conversation.loss = float(answer.loss[0])
             conversation.label = reply.predicted if task.label is None else task.label
-            already_wrong = reply.predicted != conversation.label or reply.predicted == task.wanted
-            if already_wrong and task.accept is not Accept.NEVER:
+            already_wrong = reply.predicted != conversation.label or reply.predicted == task.target_label
+            if already_wrong and accept is not Accept.NEVER:
                 return self._end(conversation, End.ALREADY_WRONG)
             return None
-        if task.accept is Accept.NEVER:
+        if accept is Accept.NEVER:
             return None
         if query.candidate:
             conversation.remember(query, answer, len(query.points) - 1)
-        if query.candidate or task.accept is Accept.ANY:
+        if query.candidate or accept is Accept.ANY:
             for row in answer.adversarial.nonzero().flatten().tolist():
                 if conversation.remember(query, answer, row):
                     return self._end(conversation, End.ADVERSARIAL)
@@ -177,7 +173,7 @@ class _Driver:
         """Answer everyone who waits on the surrogates, all at once, until nobody does."""
         while waiting := [c for c in self.active if isinstance(c.question, PriorAt | Look | Pull)]:
             if self.prior is None:
-                raise InputError(f"method {waiting[0].task.method!r} asks for a surrogate's gradient: give surrogate=")
+                raise InputError(f"method {self.rules.method!r} asks for a surrogate's gradient: give surrogate=")
             asked = [c.question for c in waiting if isinstance(c.question, PriorAt | Look | Pull)]
             answers = answer_all(self.prior, asked, [c.goal for c in waiting], [c.turns for c in waiting])
             for conversation, question, answer in zip(waiting, asked, answers, strict=True):
@@ -203,15 +199,15 @@ class _Driver:
             isinstance(question, Query) and len(question.points)
         ):
             raise TypeError(
-                f"method {conversation.task.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "
+                f"method {self.rules.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "
                 f"Begin or Note, got {question!r}; see docs/extending.md"
             )
 
     def _verified(self, conversation: Conversation) -> int:
         """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
-        task, goal = conversation.task, conversation.goal
-        points = conversation.iterate.detach().expand(self.verify, *task.x.shape)
-        seeds = row_seeds(task.seed, task.id, 0, self.verify, "verify") if self.oracle.takes_row_seeds else None
+        task, goal, n = conversation.task, conversation.goal, self.rules.verify
+        points = conversation.iterate.detach().expand(n, *task.x.shape)
+        seeds = row_seeds(self.rules.seed, task.id, 0, n, "verify") if self.oracle.takes_row_seeds else None
         reply = self.oracle.ask([Request(points, goal, seeds)])[0]
         self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
         if reply.answer is None:
@@ -224,7 +220,7 @@ class _Driver:
     ) -> Outcome:
         conversation.flow.close()
         self.active.remove(conversation)
-        verified = self._verified(conversation) if end is End.ADVERSARIAL and self.verify else 0
+        verified = self._verified(conversation) if end is End.ADVERSARIAL and self.rules.verify else 0
         task, account = conversation.task, self.ledger.close(conversation.task.index)
         adversarial = conversation.iterate.detach()
         outcome = Outcome(
@@ -233,10 +229,10 @@ class _Driver:
             end=end,
             queries=account.queries,
             sent=account.sent,
-            budget=task.budget,
+            budget=self.rules.budget,
             label=conversation.label,
             adversarial=adversarial,
-            distance=float(task.ball.distance(adversarial.unsqueeze(0), task.x)[0]),
+            distance=float(self.rules.ball.distance(adversarial.unsqueeze(0), task.x)[0]),
             loss=conversation.loss,
             cause=cause,
             value=value,

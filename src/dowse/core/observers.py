@@ -1,11 +1,11 @@
-"""Whoever listens to a run: observers see everything, a journal remembers what was paid for."""
+"""Whoever listens to a run: observers see everything, an answer log remembers what was paid for."""
 
 from typing import NamedTuple, Protocol
 
-from dowse.core.conversation import Task
 from dowse.core.flow import Query
 from dowse.core.reply import Reply
 from dowse.core.result import Outcome
+from dowse.core.task import Task
 
 
 class Progress(NamedTuple):
@@ -34,7 +34,7 @@ class Observer:
 
 
 class Diverged(Exception):  # noqa: N818 a turn of events, not an error
-    """The answers logged for an image are about other points than its attack asks about now: it must start anew.
+    """The answers logged for a task are about other points than its attack asks about now: it must start anew.
 
     Attributes:
         sent: Rows that were handed to the target for the answers now void.
@@ -45,11 +45,14 @@ class Diverged(Exception):  # noqa: N818 a turn of events, not an error
         self.sent = sent
 
 
-class Journal(Protocol):
-    """Remembers the answers that were paid for, so that an attack can be gone through again without paying."""
+class AnswerLog(Protocol):
+    """Remembers the answers that were paid for, so that an attack can be gone through again without paying.
+
+    `dowse.running.replay` has the one that keeps them in a store.
+    """
 
     def recall(self, task: Task, query: Query) -> Reply | None:
-        """What is known of the image's next question, None if it was never asked; raises Diverged if it was another.
+        """What is known of the task's next question, None if it was never asked; raises Diverged if it was another.
 
         A reply without an answer says that the question failed once: it is counted, and asked again.
         """

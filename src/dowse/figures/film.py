@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from dowse.api import attack
-from dowse.core.conversation import Task
 from dowse.core.flow import Query
 from dowse.core.observers import Observer
 from dowse.core.reply import Reply
 from dowse.core.result import Result
+from dowse.core.task import Task
 from dowse.errors import InputError, nearest
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
 from dowse.core.result import Summary
-from dowse.store.events import Ended
+from dowse.store.row import Row
 from dowse.wording import duration
 
 EVERY = 5.0  # seconds between two plain lines
@@ -87,8 +87,8 @@ class Reporter:
     def progressed(self, snapshot: Snapshot) -> None:
         """Something was committed."""
 
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
-        """An image ended."""
+    def ended(self, snapshot: Snapshot, row: Row) -> None:
+        """A task ended."""
 
     def message(self, text: str) -> None:
         """Something a person should know."""
@@ -140,10 +140,10 @@ class JsonLines(Reporter):
             self.last = time.monotonic()
             self.tell("progress", **asdict(snapshot), left=snapshot.left)
 
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
+    def ended(self, snapshot: Snapshot, row: Row) -> None:
         told = ("end", "queries", "sent", "budget", "label", "predicted", "l2", "linf", "loss", "seconds", "cause")
-        values = {word: getattr(event, word) for word in told}
-        self.tell("image", run=snapshot.run, image=name, **values)
+        values = {word: getattr(row, word) for word in told}
+        self.tell("image", run=row.run, image=row.name, **values)
 
     def message(self, text: str) -> None:
         self.tell("message", text=text)
@@ -201,9 +201,9 @@ class Several(Reporter):
         for reporter in self.reporters:
             reporter.progressed(snapshot)
 
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
+    def ended(self, snapshot: Snapshot, row: Row) -> None:
         for reporter in self.reporters:
-            reporter.ended(snapshot, name, event)
+            reporter.ended(snapshot, row)
 
     def message(self, text: str) -> None:
         for reporter in self.reporters:

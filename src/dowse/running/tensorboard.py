@@ -5,7 +5,7 @@ from typing import Any
 
 from dowse.errors import InputError
 from dowse.running.progress import Reporter, Snapshot
-from dowse.store.events import Ended
+from dowse.store.row import Row
 
 
 class TensorBoard(Reporter):
@@ -26,10 +26,10 @@ class TensorBoard(Reporter):
     def began(self, snapshot: Snapshot) -> None:
         self.writers[snapshot.run] = self.make(str(self.folder / f"{snapshot.title} {snapshot.run}".replace("/", "_")))
 
-    def ended(self, snapshot: Snapshot, name: str, event: Ended) -> None:
+    def ended(self, snapshot: Snapshot, row: Row) -> None:
         writer = self.writers[snapshot.run]
         for word in ("queries", "l2", "linf", "loss", "seconds"):
-            writer.add_scalar(f"image/{word}", getattr(event, word), snapshot.done)
+            writer.add_scalar(f"image/{word}", getattr(row, word), snapshot.done)
         if snapshot.success_rate is not None:
             writer.add_scalar("run/success_rate", snapshot.success_rate, snapshot.done)
         writer.add_scalar("run/queries_per_second", snapshot.rate, snapshot.done)

@@ -4,6 +4,6 @@ from dowse.store.counted import Counted
 from dowse.store.reader import RunInfo, SessionInfo, Store
 from dowse.store.row import Row
 from dowse.store.schema import StoreError
-from dowse.store.writer import Claim, StoreWriter
+from dowse.store.writer import StoreWriter
 
-__all__ = ["Claim", "Counted", "Row", "RunInfo", "SessionInfo", "Store", "StoreError", "StoreWriter"]
+__all__ = ["Counted", "Row", "RunInfo", "SessionInfo", "Store", "StoreError", "StoreWriter"]

@@ -1,65 +1,39 @@
-"""What goes between the runner, which holds the store, and those who attack: plain data that can cross processes."""
+"""What becomes of the tasks of a run, told by whoever attacks to the runner, who commits it: plain data."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from dowse.core.result import End
+from dowse.store.row import Row
 
 
 @dataclass(frozen=True)
-class Job:
-    """An image to attack, or to go on attacking.
+class NewAnswer:
+    """The target answered a task's question, or failed to: `number` is its place in the log, `block` goes there."""
 
-    Attributes:
-        task: Its number in the store.
-        id: The image's name for its random stream: a checksum of its pixels and label.
-        x: Its pixels, (C, H, W).
-        label: Its class; None takes the target's own.
-        target_label: The class wanted of a targeted attack.
-        budget: The most queries.
-        answers: What was paid for already, packed LoggedAnswers in order.
-        sent: Rows handed to the target for answers that are void.
-        seconds: How long it was under attack before.
-    """
-
-    task: int
-    id: str
-    x: Tensor
-    label: int | None
-    target_label: int | None
-    budget: int
-    answers: tuple[bytes, ...] = ()
-    sent: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A question was answered, or failed: `block` is its packed LoggedAnswer, `number` its place in the image's log."""
-
-    task: int
+    index: int
     number: int
     block: bytes
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """The image's log did not fit its questions and is void; `sent` rows had been handed over for it.
+    """A task starts anew: its log is void.
 
     Attributes:
-        distance: How far the points were from the logged ones, root mean square over the rows.
+        sent: Rows that had been handed to the target for it.
+        why: In words, for a person; None if that is what was asked for.
     """
 
-    task: int
+    index: int
     sent: int
-    distance: float
+    why: str | None
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """An image's log was gone through.
+    """A task's log was gone through.
 
     Attributes:
         answers: How many answers were heard again.
@@ -67,7 +41,7 @@ class Replayed:
         largest: The largest such difference, root mean square over the rows.
     """
 
-    task: int
+    index: int
     answers: int
     inexact: int
     largest: float
@@ -75,7 +49,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Round:
-    """A round of questions was answered: by how many images, how many rows, in how many seconds of the target's."""
+    """A round of questions was answered: of how many tasks, how many rows, in how many seconds of the target's."""
 
     active: int
     queries: int
@@ -83,62 +57,27 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Saved:
-    """An adversarial image rounded to 8 bits towards the original, and what the target says about it.
-
-    Attributes:
-        levels: The rounded image, (C, H, W) uint8.
-        adversarial: Whether the target is still fooled; None if it failed to answer.
-        inside: Whether it lies in the ball.
-        distance: How far it is from the original, in the attack's norm.
-        queries: Queries this took, counted apart from the attack's.
-    """
-
-    levels: Tensor
-    adversarial: bool | None
-    inside: bool
-    distance: float
-    queries: int
-
-
-@dataclass(frozen=True)
 class Ended:
-    """An image ended; the attributes are those of the row it leaves.
+    """A task ended.
 
     Attributes:
-        adversarial: The adversarial image, (C, H, W); None on a failure.
-        predicted: The target's label of it, or of the last iterate.
-        confidence: The probability the target gives that label.
-        confidence_before: The probability it gave its label of the original.
-        cause: What the target raised.
-        verified: How many of the further answers about it that `verify` asked for were adversarial too.
+        row: What became of it; the store adds what only it knows.
         trace: The attack's inner values, packed; see dowse.store.traces.
-        saved: What became of it on the way to a picture file, if that was wanted.
+        image: The adversarial image to be kept, (C, H, W): bit by bit, or as a picture if it is one of 8 bits.
     """
 
-    task: int
-    end: End
-    queries: int
-    sent: int
-    budget: int
-    label: int | None
-    target_label: int | None
-    predicted: int | None
-    confidence: float | None
-    confidence_before: float | None
-    l2: float
-    linf: float
-    loss: float
-    seconds: float
-    cause: str | None
-    adversarial: Tensor | None
-    verified: int
+    row: Row
     trace: bytes
-    saved: Saved | None = None
+    image: Tensor | None = None
+
+    @property
+    def index(self) -> int:
+        """The task's."""
+        return self.row.position
 
 
-Event = Answered | Restarted | Replayed | Round | Ended
-Deliver = Callable[[Sequence[Event]], None]
+Event = NewAnswer | Restarted | Replayed | Round | Ended
+Commit = Callable[[Sequence[Event]], None]
 """Hands events to the runner; they are committed when it returns, and it raises Stopped if nobody should go on."""
 
 

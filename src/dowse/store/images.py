@@ -1,8 +1,5 @@
 """The images of a store: originals once each, adversarial ones by run; safetensors, or PNG where that was asked for."""
 
-import os
-import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from dowse.errors import InputError
+from dowse.machine.files import replacing
 from dowse.maths.grid import on_grid, pixels
 
 ORIGINALS, ADVERSARIAL, PICTURES = "originals", "adversarial", "pictures"
@@ -24,24 +22,27 @@ def save_original(folder: Path, checksum: str, x: Tensor) -> None:
     if not _whole(path):
         levels = on_grid(x)
         exact = torch.equal(pixels(levels, x), x)
-        _write(path, lambda file: save_file({"image": (levels if exact else x).cpu().contiguous()}, file))
+        _save(path, levels if exact else x)
 
 
 def save_adversarial(folder: Path, run: str, task: int, x: Tensor) -> str:
-    """Keep an adversarial image, (C, H, W), bit by bit; returns its path relative to the folder."""
-    path = Path(ADVERSARIAL, run, f"{task}.safetensors")
-    _write(folder / path, lambda file: save_file({"image": x.cpu().contiguous()}, file))
+    """Keep an adversarial image, (C, H, W), bit by bit, or as a PNG if it is uint8; its path relative to the folder."""
+    is_picture = x.dtype == torch.uint8
+    path = Path(PICTURES, run, f"{task}.png") if is_picture else Path(ADVERSARIAL, run, f"{task}.safetensors")
+    _save(folder / path, x)
     return path.as_posix()
 
 
-def save_picture(folder: Path, run: str, task: int, levels: Tensor) -> str:
-    """Keep an image, (C, H, W) uint8, C = 1 or 3, as a PNG; returns its path relative to the folder."""
-    if levels.shape[0] not in (1, 3):
-        raise InputError(f"a PNG holds 1 or 3 channels, the images have {levels.shape[0]}: use --save safetensors")
-    path = Path(PICTURES, run, f"{task}.png")
-    shown = np.ascontiguousarray(levels.permute(1, 2, 0).numpy()).squeeze()
-    _write(folder / path, lambda file: Image.fromarray(shown).save(file, format="PNG"))
-    return path.as_posix()
+def _save(path: Path, x: Tensor) -> None:
+    """Write an image, (C, H, W), as the file's name says."""
+    if path.suffix == ".png" and len(x) not in (1, 3):
+        raise InputError(f"a PNG holds 1 or 3 channels, the images have {len(x)}: use --save safetensors")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, durable=True) as file:
+        if path.suffix == ".png":
+            Image.fromarray(np.ascontiguousarray(x.permute(1, 2, 0).numpy()).squeeze()).save(file, format="PNG")
+        else:
+            save_file({"image": x.cpu().contiguous()}, file)
 
 
 def load_image(path: Path) -> Tensor:
@@ -65,25 +66,3 @@ def _whole(path: Path) -> bool:
             return list(file.keys()) == ["image"]
     except (OSError, SafetensorError):
         return False
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file wholly or not at all, and have it on disk as this returns."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
-    try:
-        write(partial)
-        _to_disk(partial)
-        os.replace(partial, path)
-        _to_disk(path.parent)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _to_disk(path: Path) -> None:
-    """Have a file, or the names in a folder, survive a power failure."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

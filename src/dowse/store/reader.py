@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from dowse.store import images, owners, traces
+from dowse.machine.locks import is_held
+from dowse.store import images, traces
 from dowse.store.counted import Counted, count_rows
-from dowse.store.row import Row
+from dowse.store.row import COLUMNS, OF_THE_TASK, Row
 from dowse.store.schema import NUMBER_BITS, connect, explained
 
 
@@ -48,13 +48,13 @@ class SessionInfo:
         id: Its number.
         started: When, in seconds since 1970.
         ended: When; None if it still runs or was killed.
-        beat: Its last sign of life.
+        beat: When it last committed something.
         command: Its command line.
         versions: What it ran on.
         alive: Whether it still runs.
         queries: Queries answered to it.
         busy: Seconds its target worked.
-        holds: Images it has claimed.
+        holds: Tasks it has claimed.
     """
 
     id: int
@@ -120,12 +120,8 @@ class Store:
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows of one run or of all, in the order of runs and images."""
-        query = f"""
-            SELECT task, tasks.run, position, name, checksum, "end", queries, rows.sent, rows.budget, label,
-                target_label, predicted, confidence, confidence_before, l2,
-                linf, loss, seconds, seed, cause, file, saved_adversarial, saved_inside,
-                saved_distance, saved_queries, verified, finished, session
-            FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
+        columns = [*(f"tasks.{name}" for name in OF_THE_TASK), *(f'rows."{name}"' for name in COLUMNS)]
+        query = f"""SELECT {", ".join(columns)} FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
             {"" if run is None else "WHERE tasks.run = ?"} ORDER BY runs.created, runs.rowid, position"""
         for row in self._select(query, *([] if run is None else [run])):
             yield Row.of(dict(row))
@@ -142,7 +138,7 @@ class Store:
                 beat=one["beat"],
                 command=json.loads(one["command"]),
                 versions=json.loads(one["versions"]),
-                alive=_alive(one),
+                alive=one["ended"] is None and is_held(lock_of(self.folder, one["id"])),
                 queries=one["queries"],
                 busy=one["busy"],
                 holds=one["holds"],
@@ -189,7 +185,6 @@ class Store:
             return list(cursor.execute(query, values))
 
 
-def _alive(session: sqlite3.Row) -> bool:
-    if session["ended"] is not None:
-        return False
-    return owners.is_alive(session["machine"], session["pid"], session["process"], session["beat"], time.time())
+def lock_of(folder: Path, session: int | str) -> Path:
+    """The file that a session holds a lock of while it lives."""
+    return folder / f"session-{session}.lock"

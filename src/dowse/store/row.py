@@ -1,19 +1,19 @@
-"""A row: what became of one image of one run, as the store keeps it."""
+"""A row: what became of one task, as the store keeps it. Its fields are the columns, said here and nowhere else."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from dowse.core.result import End
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One image of one run.
+    """What became of one task.
 
     Attributes:
-        task: Its number in the store.
+        task: Its number in the store, given when the row is committed.
         run: The run's id.
-        position: Its place in the image set.
+        position: Its place in the image set, a task's `index`.
         name: Its file, or its number.
         checksum: Of its pixels and label; its random stream is drawn from it.
         end: Why it ended.
@@ -31,17 +31,17 @@ class Row:
         seconds: How long it was under attack, beside others, in all processes together.
         seed: The run's seed.
         cause: What the target raised.
-        file: Where the adversarial image is, relative to the store's folder.
+        file: Where the adversarial image is, relative to the store's folder, given when the row is committed.
         saved_adversarial: Whether the picture that was saved still fools the target; None if none was saved.
         saved_inside: Whether that picture lies in the ball.
         saved_distance: How far it is from the original, in the attack's norm.
         saved_queries: Queries spent on asking about it, which `queries` does not count.
         verified: How many of the further answers that `verify` asked for found the image adversarial too.
-        finished: When, in seconds since 1970.
-        session: The process that wrote it.
+        finished: When, in seconds since 1970, given when the row is committed.
+        session: The process that wrote it, given when the row is committed.
     """
 
-    task: int
+    task: int = 0
     run: str
     position: int
     name: str
@@ -61,14 +61,14 @@ class Row:
     seconds: float
     seed: int
     cause: str | None
-    file: str | None
-    saved_adversarial: bool | None
-    saved_inside: bool | None
-    saved_distance: float | None
-    saved_queries: int
-    verified: int
-    finished: float
-    session: int
+    file: str | None = None
+    saved_adversarial: bool | None = None
+    saved_inside: bool | None = None
+    saved_distance: float | None = None
+    saved_queries: int = 0
+    verified: int = 0
+    finished: float = 0.0
+    session: int = 0
 
     @property
     def success(self) -> bool:
@@ -97,7 +97,23 @@ class Row:
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Row":
         """A row of the columns of the database."""
-        made = dict(values, end=End(values["end"]), saved_queries=values["saved_queries"] or 0)
-        for name in ("saved_adversarial", "saved_inside"):
-            made[name] = None if values[name] is None else bool(values[name])
-        return cls(**made)
+        read = {name: kind(value) for name, kind in _MADE.items() if (value := values[name]) is not None}
+        return cls(**values | read | {"saved_queries": values["saved_queries"] or 0})
+
+    def values(self) -> dict[str, Any]:
+        """The columns of the database."""
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+def _type_of(hint: Any) -> Any:
+    """The type of a field's value where it has one: of `int | None` it is int."""
+    return next((one for one in get_args(hint) if one is not type(None)), hint)
+
+
+_SQL = {int: "INTEGER", bool: "INTEGER", float: "REAL", str: "TEXT", End: "TEXT"}
+_TYPES = {name: _type_of(hint) for name, hint in get_type_hints(Row).items()}
+_MADE = {name: kind for name, kind in _TYPES.items() if kind in (bool, End)}  # SQLite has no such types
+OF_THE_TASK = ("run", "position", "name")
+"""The fields of a row that the table of tasks has."""
+COLUMNS = {name: _SQL[kind] for name, kind in _TYPES.items() if name not in OF_THE_TASK}
+"""The columns of the table of rows, and their types in SQL."""

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dowse.store.row import COLUMNS
+
 FILE = "dowse.sqlite"
 VERSION = 2
 APPLICATION = 0x646F7773  # "dows", so that file(1) and we know whose it is
 NUMBER_BITS = 24  # of an answer's key: its number among those of its task
 WAIT = 30.0  # seconds for another process to finish its transaction
 
-TABLES = """
+TABLES = f"""
 CREATE TABLE sessions (          -- one a process that ever wrote here: the manifest, and whether it is alive
     id INTEGER PRIMARY KEY, started REAL, ended REAL, command TEXT, versions TEXT,
     machine TEXT, pid INTEGER, process TEXT, beat REAL, queries INTEGER DEFAULT 0, busy REAL DEFAULT 0
@@ -20,7 +22,7 @@ CREATE TABLE sessions (          -- one a process that ever wrote here: the mani
 CREATE TABLE runs (              -- one a run of any experiment
     id TEXT PRIMARY KEY, title TEXT, content TEXT, source TEXT, budget INTEGER, count INTEGER, created REAL
 );
-CREATE TABLE tasks (             -- one an image of a run
+CREATE TABLE tasks (             -- one an image of a run, position its index
     id INTEGER PRIMARY KEY, run TEXT, position INTEGER, name TEXT, image TEXT, skipped TEXT, owner INTEGER,
     sent INTEGER DEFAULT 0, restarts INTEGER DEFAULT 0, replayed INTEGER DEFAULT 0, inexact INTEGER DEFAULT 0,
     difference REAL DEFAULT 0, UNIQUE (run, position)
@@ -29,12 +31,8 @@ CREATE INDEX owned ON tasks (owner) WHERE owner IS NOT NULL;
 CREATE TABLE answers (           -- one a question, key = task << 24 | number
     key INTEGER PRIMARY KEY, block BLOB
 );
-CREATE TABLE rows (              -- one an image that ended
-    task INTEGER PRIMARY KEY, session INTEGER, finished REAL, "end" TEXT, queries INTEGER, sent INTEGER,
-    budget INTEGER, label INTEGER, target_label INTEGER, predicted INTEGER, confidence REAL, confidence_before REAL,
-    l2 REAL, linf REAL, loss REAL,
-    seconds REAL, seed INTEGER, verified INTEGER, checksum TEXT, cause TEXT, file TEXT,
-    saved_adversarial INTEGER, saved_inside INTEGER, saved_distance REAL, saved_queries INTEGER
+CREATE TABLE rows (              -- one a task that ended, see dowse.store.row
+    {", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())}, PRIMARY KEY ("task")
 );
 CREATE TABLE traces (task INTEGER PRIMARY KEY, block BLOB);
 """

@@ -1,61 +1,43 @@
-"""A store as the runner sees it: images are claimed, what happens to them is committed, nothing is done twice."""
+"""A store as the runner sees it: tasks are claimed, what happens to them is committed, nothing is done twice."""
 
 import json
 import time
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from torch import Tensor
 
 from dowse.core.result import End
+from dowse.core.task import Past
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
-from dowse.store.events import Answered, Ended, Event, Replayed, Restarted, Round
+from dowse.store.events import Ended, Event, NewAnswer, Replayed, Restarted, Round
+from dowse.store.reader import lock_of
 from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
-GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # an image that ended so can go on: its answers stay in the log
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An image that this process, and no other, attacks now.
-
-    Attributes:
-        task: Its number.
-        position: Its place in the image set.
-        checksum: Of its pixels and label when it was first read; None if it never was.
-        answers: Its log.
-        sent: Rows handed to the target for answers that are void.
-        skipped: Whether it could not be read when it was last tried.
-    """
-
-    task: int
-    position: int
-    checksum: str | None
-    answers: tuple[bytes, ...]
-    sent: int
-    skipped: bool
+GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # a task that ended so can go on: its answers stay in the log
 
 
 class StoreWriter(StoreSession):
-    """The store of a folder, opened to be written by this process.
+    """The store of a folder, opened to be written by this process. A task is named by its run and its index.
 
     Args:
         folder: The folder, made if it is not there.
         command: The command line, kept in the manifest.
-        keep_answers: Whether the log of an image stays even when the image can never go on.
+        keep_answers: Whether the log of a task stays even when the task can never go on.
     """
 
     def __init__(self, folder: Path | str, command: Sequence[str] = (), *, keep_answers: bool = False) -> None:
         super().__init__(folder, command)
         self.keep_answers = keep_answers
-        self._done_below: dict[tuple[str, int], int] = {}  # by run and budget: no image before is left
-        self._given_up: set[int] = set()  # tasks whose images this process could not read
+        self._done_below: dict[tuple[str, int], int] = {}  # by run and budget: no task before is left
+        self._given_up: set[int] = set()  # numbers of the tasks whose images this process could not read
 
     def begin(self, plan: PlannedRun, source: str, entries: Sequence[Entry]) -> tuple[int, int]:
         """A run is to be run so far as its plan says; entries are all images of its set.
@@ -64,154 +46,148 @@ class StoreWriter(StoreSession):
             How many places of the set that takes, and how many images in them can be read as far as is known.
         """
         _check_names([source, *(entry.name for entry in entries)])
-        content, wanted = json.dumps(plan.spec.content()), len(entries) if plan.count is None else plan.count
+        run, wanted = plan.spec.id, len(entries) if plan.count is None else plan.count
         with transaction(self._database, self.folder):
-            skipped = self._skipped_places(plan.spec.id)
+            skipped = self._skipped_places(run)
             limit = min(len(entries), places(wanted, skipped))
             self._database.execute(
                 """INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
                 title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source""",
-                (plan.spec.id, plan.title, content, source, plan.budget, limit, time.time()),
+                (run, plan.title, json.dumps(plan.spec.content()), source, plan.budget, limit, time.time()),
             )
             self._database.executemany(
                 "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
-                [(plan.spec.id, position, entry.name) for position, entry in enumerate(entries[:limit])],
+                [(run, index, entry.name) for index, entry in enumerate(entries[:limit])],
             )
-            self._database.execute(  # an image that ended for good would have ended so with a larger budget too
+            self._database.execute(  # a task that ended for good would have ended so with a larger budget too
                 f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_places(GOES_ON)})
                 AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",
-                (plan.budget, plan.budget, *GOES_ON, plan.spec.id, limit),
+                (plan.budget, plan.budget, *GOES_ON, run, limit),
             )
-        return limit, limit - sum(position < limit for position in skipped)
+        return limit, limit - sum(index < limit for index in skipped)
 
-    def claim(self, plan: PlannedRun, limit: int) -> Claim | None:
-        """Take the next image in the first `limit` places that is not done and that no living process has.
+    def claim(self, run: str, budget: int, limit: int) -> tuple[int, Past] | None:
+        """Take the first task of a run among its first `limit` that is not done and that no living process has.
 
-        An image that could not be read is tried again, once by each process: what hindered it may be over.
+        A task whose image could not be read is tried again, once by each process: what hindered it may be over.
+
+        Returns:
+            Its index, and what earlier attempts left; None if there is none.
         """
+        with transaction(self._database, self.folder):
+            found = next(self._open_tasks(run, budget, limit), None)
+            if found is None:
+                return None
+            number, index, image, sent, unreadable = found
+            self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, number))
+            blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+            return index, Past(image, tuple(block for (block,) in blocks), sent, unreadable)
+
+    def claimable(self, run: str, budget: int, limit: int, most: int) -> int:
+        """How many tasks `claim` would find now, counted up to `most`."""
+        with explained(self.folder):
+            return sum(1 for _ in islice(self._open_tasks(run, budget, limit), most))
+
+    def release(self, run: str, indices: Collection[int]) -> None:
+        """Claimed tasks are free again, with all that is committed about them."""
+        query = f"UPDATE tasks SET owner = NULL WHERE run = ? AND owner = ? AND position IN ({_places(indices)})"
+        with transaction(self._database, self.folder):
+            self._database.execute(query, (run, self.session, *indices))
+
+    def held_by_others(self, run: str) -> int:
+        """How many tasks of a run other living processes have claimed."""
+        with explained(self.folder):
+            others = self._living_owners() - {self.session}
+            query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({_places(others)})"
+            (held,) = self._database.execute(query, (run, *others)).fetchone()
+        return int(held)
+
+    def skip(self, run: str, index: int, reason: str) -> None:
+        """The image of a claimed task cannot be read; another process may try again."""
+        with transaction(self._database, self.folder):
+            number = self._mine(run, {index})[index]
+            self._database.execute("UPDATE tasks SET skipped = ?, owner = NULL WHERE id = ?", (reason, number))
+        self._given_up.add(number)
+
+    def enter(self, run: str, index: int, checksum: str, x: Tensor | None) -> None:
+        """The image of a claimed task was read; x, (C, H, W), is kept as its original unless None."""
+        with explained(self.folder):
+            if x is not None:
+                images.save_original(self.folder, checksum, x)
+        query = "UPDATE tasks SET image = ?, skipped = NULL WHERE run = ? AND position = ?"
+        with transaction(self._database, self.folder):
+            self._database.execute(query, (checksum, run, index))
+
+    def write(self, run: str, events: Sequence[Event]) -> None:
+        """Commit what happened, all of it or nothing; images are on disk before the row that names them."""
+        execute = self._database.execute
+        with transaction(self._database, self.folder):
+            numbers = self._mine(run, {event.index for event in events if not isinstance(event, Round)})
+            for event in events:
+                match event:
+                    case NewAnswer():
+                        key, (_, last) = numbers[event.index] << NUMBER_BITS | event.number, _keys(numbers[event.index])
+                        execute("DELETE FROM answers WHERE key > ? AND key <= ?", (key, last))
+                        execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, event.block))
+                    case Restarted():
+                        number = numbers[event.index]
+                        execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+                        query = "UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?"
+                        execute(query, (event.sent, number))
+                    case Replayed():
+                        execute(
+                            """UPDATE tasks SET replayed = replayed + ?, inexact = inexact + ?,
+                            difference = max(difference, ?) WHERE id = ?""",
+                            (event.answers, event.inexact, event.largest, numbers[event.index]),
+                        )
+                    case Round():
+                        execute(
+                            "UPDATE sessions SET queries = queries + ?, busy = busy + ?, beat = ? WHERE id = ?",
+                            (event.queries, event.busy, time.time(), self.session),
+                        )
+                    case Ended():
+                        self._end(numbers[event.index], event)
+
+    def _end(self, number: int, event: Ended) -> None:
+        run, execute, file = event.row.run, self._database.execute, None
+        if event.image is not None:
+            file = images.save_adversarial(self.folder, run, number, event.image)
+        row = replace(event.row, task=number, session=self.session, finished=time.time(), file=file).values()
+        names = ", ".join(f'"{name}"' for name in row)
+        execute(f"INSERT OR REPLACE INTO rows ({names}) VALUES ({_places(row)})", tuple(row.values()))
+        execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (number, event.trace))
+        execute("UPDATE tasks SET owner = NULL WHERE id = ?", (number,))
+        if event.row.end not in GOES_ON and not self.keep_answers:
+            execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+
+    def _open_tasks(self, run: str, budget: int, limit: int) -> Iterator[tuple[int, int, str | None, int, str | None]]:
+        """Number, index, image, rows sent in vain, and why it was skipped, of each task that can be claimed."""
         query = """
             SELECT tasks.id, position, image, tasks.sent, skipped, owner FROM tasks LEFT JOIN rows ON task = tasks.id
             WHERE run = ? AND position >= ? AND position < ? AND (
                 task IS NULL OR "end" = 'budget' AND budget < ? OR "end" = 'target_failed' AND session != ?
             ) ORDER BY position"""
-        run, start = plan.spec.id, self._done_below.get((plan.spec.id, plan.budget), 0)
-        with transaction(self._database, self.folder):
-            living = set(self._living_owners())
-            left = self._database.execute(query, (run, start, limit, plan.budget, self.session))
-            hopeful = (one for one in left if one[0] not in self._given_up)
-            for number, (task, position, checksum, sent, skipped, owner) in enumerate(hopeful):
-                if number == 0:
-                    self._done_below[run, plan.budget] = position
-                if owner not in living:
-                    left.close()
-                    self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, task))
-                    blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
-                    answers = tuple(block for (block,) in blocks)
-                    return Claim(task, position, checksum, answers, sent, skipped is not None)
-        return None
+        living, first = self._living_owners(), True
+        start = self._done_below.get((run, budget), 0)
+        for number, index, *known, owner in self._database.execute(query, (run, start, limit, budget, self.session)):
+            if number in self._given_up:
+                continue
+            if first:
+                self._done_below[run, budget], first = index, False
+            if owner not in living:
+                yield number, index, *known
 
-    def held_by_others(self, run: str) -> int:
-        """How many images of a run other living processes attack now."""
-        with explained(self.folder):
-            others = [owner for owner in self._living_owners() if owner != self.session]
-            query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({_places(others)})"
-            (held,) = self._database.execute(query, (run, *others)).fetchone()
-        return int(held)
-
-    def skip(self, task: int, reason: str) -> None:
-        """A claimed image cannot be read; another process may try again."""
-        self._given_up.add(task)
-        with transaction(self._database, self.folder):
-            self._database.execute("UPDATE tasks SET skipped = ?, owner = NULL WHERE id = ?", (reason, task))
-
-    def enter(self, task: int, checksum: str, x: Tensor | None) -> None:
-        """A claimed image was read, and is about to be attacked; x, (C, H, W), is kept as its original unless None."""
-        with explained(self.folder):
-            if x is not None:
-                images.save_original(self.folder, checksum, x)
-        with transaction(self._database, self.folder):
-            self._database.execute("UPDATE tasks SET image = ?, skipped = NULL WHERE id = ?", (checksum, task))
-
-    def void(self, task: int, sent: int) -> None:
-        """Forget the log of a claimed image, for which `sent` rows had been handed over."""
-        with transaction(self._database, self.folder):
-            self._void(task, sent)
-
-    def write(self, plan: PlannedRun, events: Sequence[Event]) -> None:
-        """Commit what happened, all of it or nothing; images are on disk before the row that names them."""
-        with transaction(self._database, self.folder):
-            self._check_mine({event.task for event in events if not isinstance(event, Round)})
-            for event in events:
-                match event:
-                    case Answered():
-                        self._log(event)
-                    case Restarted():
-                        self._void(event.task, event.sent)
-                    case Replayed():
-                        self._database.execute(
-                            """UPDATE tasks SET replayed = replayed + ?, inexact = inexact + ?,
-                            difference = max(difference, ?) WHERE id = ?""",
-                            (event.answers, event.inexact, event.largest, event.task),
-                        )
-                    case Round():
-                        self._database.execute(
-                            "UPDATE sessions SET queries = queries + ?, busy = busy + ? WHERE id = ?",
-                            (event.queries, event.busy, self.session),
-                        )
-                    case Ended():
-                        self._end(plan, event, self._save(plan, event))
-
-    def _log(self, event: Answered) -> None:
-        key, (_, last) = event.task << NUMBER_BITS | event.number, _keys(event.task)
-        self._database.execute("DELETE FROM answers WHERE key > ? AND key <= ?", (key, last))
-        self._database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, event.block))
-
-    def _void(self, task: int, sent: int) -> None:
-        self._database.execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(task))
-        self._database.execute("UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?", (sent, task))
-
-    def _end(self, plan: PlannedRun, event: Ended, file: str | None) -> None:
-        saved, execute = event.saved, self._database.execute
-        (checksum,) = execute("SELECT image FROM tasks WHERE id = ?", (event.task,)).fetchone()
-        row = {
-            "task": event.task, "session": self.session, "finished": time.time(), "end": str(event.end),
-            "queries": event.queries, "sent": event.sent, "budget": event.budget, "label": event.label,
-            "target_label": event.target_label, "predicted": event.predicted,
-            "confidence": event.confidence, "confidence_before": event.confidence_before, "l2": event.l2,
-            "linf": event.linf,
-            "loss": event.loss, "seconds": event.seconds, "seed": plan.spec.seed, "checksum": checksum,
-            "cause": event.cause, "file": file,
-            "verified": event.verified,
-        }  # fmt: skip
-        if saved is not None:
-            row |= {
-                "saved_adversarial": saved.adversarial, "saved_inside": saved.inside,
-                "saved_distance": saved.distance, "saved_queries": saved.queries,
-            }  # fmt: skip
-        names = ", ".join(f'"{name}"' for name in row)
-        execute(f"INSERT OR REPLACE INTO rows ({names}) VALUES ({_places(row)})", tuple(row.values()))
-        execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (event.task, event.trace))
-        execute("UPDATE tasks SET owner = NULL WHERE id = ?", (event.task,))
-        if event.end not in GOES_ON and not self.keep_answers:
-            execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(event.task))
-
-    def _save(self, plan: PlannedRun, event: Ended) -> str | None:
-        """Put the adversarial image on disk; where it is."""
-        if event.saved is not None:
-            return images.save_picture(self.folder, plan.spec.id, event.task, event.saved.levels)
-        if event.adversarial is not None:
-            return images.save_adversarial(self.folder, plan.spec.id, event.task, event.adversarial)
-        return None
-
-    def _check_mine(self, tasks: set[int]) -> None:
-        """Raise StoreError if another process has taken over an image that this one still attacks."""
-        query = f"SELECT count(*) FROM tasks WHERE owner = ? AND id IN ({_places(tasks)})"
-        (mine,) = self._database.execute(query, (self.session, *tasks)).fetchone()
-        if mine != len(tasks):
+    def _mine(self, run: str, indices: Collection[int]) -> dict[int, int]:
+        """The numbers of tasks by index; a StoreError if another process has taken one over that this one attacks."""
+        query = f"SELECT position, id FROM tasks WHERE run = ? AND owner = ? AND position IN ({_places(indices)})"
+        mine = dict(self._database.execute(query, (run, self.session, *indices)))
+        if len(mine) != len(indices):
             raise StoreError(
-                f"another process has taken over images of this run in {self.folder}, because this one showed no sign "
-                "of life; nothing of theirs was overwritten. Start one process a machine again."
+                f"another process has taken over images of this run in {self.folder}, because it found no lock of this "
+                f"one's ({lock_of(self.folder, self.session).name}); nothing of theirs was overwritten. Give the same "
+                "command again, and leave the locks alone"
             )
+        return mine
 
 
 def _check_names(names: Iterable[str]) -> None:
@@ -226,9 +202,9 @@ def _check_names(names: Iterable[str]) -> None:
             ) from None
 
 
-def _keys(task: int) -> tuple[int, int]:
+def _keys(number: int) -> tuple[int, int]:
     """The first and the last key of a task's answers."""
-    return task << NUMBER_BITS, (task + 1 << NUMBER_BITS) - 1
+    return number << NUMBER_BITS, (number + 1 << NUMBER_BITS) - 1
 
 
 def _places(values: Collection[object]) -> str:

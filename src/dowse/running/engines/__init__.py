@@ -1,49 +1,10 @@
-"""Engines: where the attacks of a run take place. All of them do what `dowse.running.worker.attack_jobs` does."""
-
-from collections.abc import Iterator
-from typing import Protocol
+"""Engines: where the attacks of a run take place. All of them do what `dowse.running.worker.attack_tasks` does."""
 
 from dowse.errors import InputError, choose
-from dowse.running.engines.pool import Tell, WorkerFailedError, warn
-from dowse.running.worker import Networks, Order, attack_jobs
-from dowse.store.events import Deliver, Job
+from dowse.running.engines.base import Engine, Tell, Work, WorkerFailedError, warn
+from dowse.running.engines.local import LocalEngine
 
-__all__ = ["ENGINES", "Engine", "LocalEngine", "WorkerFailedError", "make_engine"]
-
-
-class Engine(Protocol):
-    """Attacks the images of a run, here or elsewhere."""
-
-    def run(self, order: Order, jobs: Iterator[Job], deliver: Deliver) -> None:
-        """Take jobs as slots become free, and deliver what happens, from the runner's own process and thread.
-
-        `next(jobs)` claims an image in the store, and `deliver` writes to it: both belong to the runner's process, and
-        events delivered together are committed together. An image's Answered events must be delivered, and `deliver`
-        have returned, before its next question is asked. A job that did not end can be given to another worker with
-        the blocks delivered since added to its `answers`. An empty delivery asks whether to go on. Returns when every
-        job has ended; once `deliver` has raised it takes no more jobs, delivers the rounds in flight, and raises that.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of whatever it holds."""
-        ...
-
-
-class LocalEngine:
-    """Attacks in this process."""
-
-    def __init__(self) -> None:
-        self.networks = Networks()
-
-    def run(self, order: Order, jobs: Iterator[Job], deliver: Deliver) -> None:
-        """As Engine.run."""
-        attack_jobs(order, jobs, deliver, self.networks)
-
-    def close(self) -> None:
-        """Let go of the networks."""
-        self.networks.close()
-
+__all__ = ["ENGINES", "Engine", "LocalEngine", "Work", "WorkerFailedError", "make_engine"]
 
 ENGINES = ("local", "processes", "ray")
 

@@ -1,87 +1,40 @@
-"""An engine of several workers: one queue of images, one store, and whoever is lost is made up for.
+"""An engine of several workers: one queue of tasks, one store, and whoever is lost is made up for.
 
-The pool lives in the runner's process. Where its workers live, and how messages get there, is a Crew's affair.
+The pool lives in the runner's process and remembers only who attacks what; all else that is known of a task is in the
+store. Where its workers live, and how messages get there, is a Crew's affair.
 """
 
 import time
-import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any
 
+from dowse.core.task import Task
 from dowse.errors import InputError, count
-from dowse.running.engines.jobqueue import JobQueue
-from dowse.running.engines.wire import (
+from dowse.running.engines.base import Tell, Work, WorkerFailedError, warn
+from dowse.running.engines.crew import Crew, Lost
+from dowse.running.engines.messages import (
     Begin,
-    Delivers,
     Failed,
-    Given,
+    FromPool,
+    FromWorker,
     GoOn,
+    Happened,
     Idle,
-    Reply,
-    Spoken,
+    NextTask,
     Stop,
-    Wants,
+    WantsTask,
     pack,
     unpack,
 )
-from dowse.running.worker import Order
-from dowse.store.events import Deliver, Event, Job, Round
+from dowse.running.worker import Instructions
+from dowse.store.events import Ended, Event, NewAnswer, Round
 
-ATTEMPTS = 3  # so many workers lost on the same image, or in the same place, with no answer in between, end a run
+ATTEMPTS = 3  # so many workers lost on the same task, or in the same place, with no answer in between, end a run
 TICK = 1.0  # seconds of silence after which the runner is asked whether to go on
 PATIENCE = 60.0  # seconds without any worker after which somebody should know why
-
-Tell = Callable[[str], None]
-
-
-def warn(text: str) -> None:
-    """Tell by a warning."""
-    warnings.warn(text, stacklevel=2)
-
-
-class WorkerFailedError(RuntimeError):
-    """Workers fail again and again; what was answered is kept, and the message gives the cause."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A worker is gone, and why."""
-
-    cause: str
-
-
-class Crew(Protocol):
-    """Where workers live: starts them, carries messages, ends them. A worker is whatever `start` returns."""
-
-    def capacity(self) -> int:
-        """How many workers there is room for."""
-        ...
-
-    def start(self) -> Any:
-        """A new worker, which says Idle when it is ready."""
-        ...
-
-    def send(self, worker: Any, message: bytes) -> None:
-        """Answer a worker. If it is gone, `receive` will tell."""
-        ...
-
-    def receive(self, workers: Collection[Any], timeout: float) -> list[tuple[Any, bytes | Lost]]:
-        """What any of the workers has said, each at most once, or after some seconds nothing."""
-        ...
-
-    def end(self, workers: Collection[Any], *, at_once: bool) -> None:
-        """Let workers go: at once, or when they have heard that nobody needs them, which takes idle ones a moment."""
-        ...
-
-    def waiting(self) -> str:
-        """What new workers may be waiting for, for a person."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything else."""
-        ...
 
 
 class _State(Enum):
@@ -93,11 +46,17 @@ class _State(Enum):
 
 @dataclass(eq=False)
 class _Place:
-    """A worker's place in the pool; when the worker is lost another one takes it."""
+    """A worker's place in the pool; when the worker is lost another one takes it.
+
+    Attributes:
+        tasks: The names of the tasks that it attacks, by index.
+        active: How many of them were in its last round.
+        failures: Workers lost here since there was an answer.
+    """
 
     worker: Any = None
     state: _State = _State.ABSENT
-    tasks: set[int] = field(default_factory=set)
+    tasks: dict[int, str] = field(default_factory=dict)
     active: int = 0
     failures: int = 0
 
@@ -121,12 +80,12 @@ class Pool:
         self.crew, self.workers, self.tell = crew, workers, tell
         self._places: list[_Place] = []
 
-    def run(self, order: Order, jobs: Iterator[Job], deliver: Deliver) -> None:
-        """As Engine.run; the workers stay for the next spec."""
+    def run(self, told: Instructions, work: Work) -> None:
+        """As Engine.run; the workers stay for the next run."""
         if not self._places:
             self._places = [_Place() for _ in range(self.workers or self.crew.capacity())]
         try:
-            _Turn(self.crew, self._places, order, JobQueue(jobs), deliver, self.tell).run()
+            _Turn(self.crew, self._places, told, work, self.tell).run()
         except BaseException:
             self._end(_State.STARTING, _State.BUSY, at_once=True)
             raise
@@ -148,22 +107,29 @@ class Pool:
 
 @dataclass
 class _Turn:
-    """One run in the pool. From the first error on nobody gets a new image, and everyone may finish the round."""
+    """One run in the pool. From the first error on nobody gets a new task, and everyone may finish the round.
+
+    Attributes:
+        attempts: Workers that were lost with each task since its last answer, by index.
+        drained: Whether there was no task when one was last wanted; nobody asks again until one is given back.
+        alone_since: Since when there is no worker.
+    """
 
     crew: Crew
     places: Sequence[_Place]
-    order: Order
-    queue: JobQueue
-    deliver: Deliver
+    told: Instructions
+    work: Work
     tell: Tell
     error: Exception | None = None
+    attempts: Counter[int] = field(default_factory=Counter)
+    drained: bool = False
     alone_since: float | None = None
 
     def run(self) -> None:
         while True:
             if self.error is None:
                 self._assign()
-            if not self._in(_State.BUSY) and (self.error is not None or not self.queue.waiting(1)):
+            if not self._in(_State.BUSY) and (self.error is not None or not self._left()):
                 break
             self._hear()
         if self.error is not None:
@@ -172,19 +138,40 @@ class _Turn:
     def _in(self, *states: _State) -> list[_Place]:
         return [place for place in self.places if place.state in states]
 
+    def _left(self) -> bool:
+        """Whether tasks wait though nobody is busy: for a worker that starts, or since another process gave them up."""
+        self.drained = not self.work.waiting(1)
+        return not self.drained
+
     def _assign(self) -> None:
-        """Give every idle worker an image, and start as many workers as there is work for."""
+        """Give every idle worker a task, and start as many workers as there is work for."""
+        for place in self._in(_State.IDLE):
+            if (task := self._take(place)) is not None:
+                place.state = _State.BUSY
+                self._send(place, Begin(self.told, task))
+        absent = self._in(_State.ABSENT)
+        if not absent or self.drained or self.error is not None:
+            return
         try:
-            for place in self._in(_State.IDLE):
-                job = self.queue.take()
-                if job is not None:
-                    place.state, place.tasks = _State.BUSY, {job.task}
-                    self._send(place, Begin(self.order, job))
-            wanted = self.queue.waiting(len(self.places)) - len(self._in(_State.STARTING))
-            for place in self._in(_State.ABSENT)[: max(0, wanted)]:
+            wanted = self.work.waiting(len(self.places)) - len(self._in(_State.STARTING))
+            for place in absent[: max(0, wanted)]:
                 place.worker, place.state = self.crew.start(), _State.STARTING
         except Exception as error:
             self.error = error
+
+    def _take(self, place: _Place) -> Task | None:
+        """The next task, for a worker; None if there is none."""
+        if self.drained or self.error is not None:
+            return None
+        try:
+            task = self.work.take()
+        except Exception as error:
+            self.error = error
+            return None
+        self.drained = task is None
+        if task is not None:
+            place.tasks[task.index] = task.name
+        return task
 
     def _hear(self) -> None:
         present = {id(place.worker): place for place in self.places if place.state is not _State.ABSENT}
@@ -199,76 +186,80 @@ class _Turn:
             self._commit([])
         self._complain()
 
-    def _answer(self, place: _Place, spoken: Spoken) -> None:
-        for text in spoken.warned:
+    def _answer(self, place: _Place, message: FromWorker) -> None:
+        for text in message.warned:
             self.tell(f"a worker warns: {text}")
-        match spoken.message:
+        match message.said:
             case Idle():
-                self.queue.give_back(place.tasks)
                 place.state, place.active = _State.IDLE, 0
                 place.tasks.clear()
-            case Wants():
-                self._send(place, Given(self._next_job(place)))
-            case Delivers(events):
-                self._commit(self._of_all(place, events))
+            case WantsTask():
+                self._send(place, NextTask(self._take(place)))
+            case Happened(events):
+                self._happened(place, events)
                 self._send(place, GoOn() if self.error is None else Stop())
             case Failed(cause, input_error):
                 if input_error:
                     self.error = self.error or InputError(cause)
                 self._lost(place, cause)
 
-    def _next_job(self, place: _Place) -> Job | None:
-        try:
-            job = self.queue.take() if self.error is None else None
-        except Exception as error:
-            self.error, job = error, None
-        if job is not None:
-            place.tasks.add(job.task)
-        return job
-
-    def _commit(self, events: Sequence[Event]) -> None:
-        """Have events committed; an empty delivery asks only whether to go on."""
-        try:
-            self.deliver(events)
-        except Exception as error:
-            self.error = self.error or error
-        self.queue.committed(events)
-
-    def _of_all(self, place: _Place, events: Sequence[Event]) -> list[Event]:
-        """Events as told of the whole pool: images under attack in all workers, the target busy in the mean worker."""
+    def _happened(self, place: _Place, events: Sequence[Event]) -> None:
+        """Commit a worker's events, as told of the whole pool: the tasks of all workers, the mean worker's target."""
         told: list[Event] = []
         for event in events:
-            if isinstance(event, Round):
-                place.active, place.failures = event.active, 0
-                there = len(self._in(_State.IDLE, _State.BUSY))
-                event = replace(event, active=sum(p.active for p in self.places), busy=event.busy / there)
+            match event:
+                case Round():
+                    place.active, place.failures = event.active, 0
+                    there = len(self._in(_State.IDLE, _State.BUSY))
+                    event = replace(event, active=sum(p.active for p in self.places), busy=event.busy / there)
+                case NewAnswer():
+                    del self.attempts[event.index]
+                case Ended():
+                    place.tasks.pop(event.index)
+                case _:
+                    pass
             told.append(event)
-        return told
+        self._commit(told)
+
+    def _commit(self, events: Sequence[Event]) -> None:
+        """Have events committed; no events ask only whether to go on."""
+        try:
+            self.work.commit(events)
+        except Exception as error:
+            self.error = self.error or error
 
     def _lost(self, place: _Place, cause: str) -> None:
-        """A worker is gone: its images wait for another, unless this happens again and again."""
-        worker, tasks = place.worker, sorted(place.tasks)
+        """A worker is gone: its tasks wait for another, unless this happens again and again."""
+        worker, tasks = place.worker, dict(place.tasks)
         place.vacate()
         self.crew.end([worker], at_once=True)
         place.failures += 1
-        lost = self.queue.give_back(tasks)
-        stuck = [held.job.id for held in lost if held.attempts >= ATTEMPTS]
+        if self.error is not None:
+            return
+        self.attempts.update(tasks.keys())
+        stuck = [name for index, name in tasks.items() if self.attempts[index] >= ATTEMPTS]
         if stuck:
             where = f"while it attacked {'image' if len(stuck) == 1 else 'images'} {', '.join(stuck)}"
         elif place.failures >= ATTEMPTS:
             where = "before it had an answer"
-        elif self.error is not None:
-            return
         else:
-            self.tell(f"lost a worker because {cause}; its {len(lost)} images go on elsewhere")
+            self._give_back(tasks)
+            self.tell(f"lost a worker because {cause}; its {len(tasks)} images go on elsewhere")
             return
-        self.error = self.error or WorkerFailedError(
+        self.error = WorkerFailedError(
             f"a worker was lost {where}, {ATTEMPTS} times in a row, at last because {cause}. All answers so far are "
             "kept: mend it and give the same command to go on"
         )
 
-    def _send(self, place: _Place, reply: Reply) -> None:
-        self.crew.send(place.worker, pack(reply))
+    def _give_back(self, tasks: Collection[int]) -> None:
+        try:
+            self.work.give_back(tasks)
+        except Exception as error:
+            self.error = error
+        self.drained = False
+
+    def _send(self, place: _Place, message: FromPool) -> None:
+        self.crew.send(place.worker, pack(message))
 
     def _complain(self) -> None:
         """Say once why there is no worker, if there is none for long."""

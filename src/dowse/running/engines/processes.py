@@ -13,8 +13,10 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.pool import Lost, Pool, Tell, warn
-from dowse.running.engines.service import prepare, serve
+from dowse.running.engines.base import Tell, warn
+from dowse.running.engines.crew import Lost
+from dowse.running.engines.pool import Pool
+from dowse.running.engines.remote_worker import prepare, serve
 from dowse.running.interrupt import SIGNALS
 
 SPAWN = multiprocessing.get_context("spawn")  # a forked torch hangs in its thread pools

@@ -15,9 +15,11 @@ from typing import Any
 
 from dowse.errors import InputError, positive
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.pool import Lost, Pool, Tell, WorkerFailedError, warn
-from dowse.running.engines.service import prepare, serve
-from dowse.running.engines.wire import Failed, Spoken, pack
+from dowse.running.engines.base import Tell, WorkerFailedError, warn
+from dowse.running.engines.crew import Lost
+from dowse.running.engines.messages import Failed, FromWorker, pack
+from dowse.running.engines.pool import Pool
+from dowse.running.engines.remote_worker import prepare, serve
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
 KNOCK = 10.0  # seconds for a cluster's head to answer at all
@@ -90,7 +92,7 @@ class Attacker:
         try:
             serve(exchange, warned)
         finally:
-            self._said.put(pack(Spoken(Failed("its thread ended", input_error=False))))
+            self._said.put(pack(FromWorker(Failed("its thread ended", input_error=False))))
 
 
 @dataclass(eq=False)

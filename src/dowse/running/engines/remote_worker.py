@@ -1,4 +1,4 @@
-"""A worker's life: it says that it is idle, takes an order, attacks image after image and hands on what happens."""
+"""The life of a pool's worker: it says that it is idle, is told a run, attacks task after task, says what happens."""
 
 import os
 import sys
@@ -10,11 +10,24 @@ from typing import Any
 
 import torch
 
+from dowse.core.task import Task
 from dowse.errors import InputError
 from dowse.machine.cpu import ensure_fast_malloc
-from dowse.running.engines.wire import Begin, Delivers, Exchange, Failed, Given, Idle, Spoken, Stop, Wants, pack, unpack
-from dowse.running.worker import Networks, attack_jobs
-from dowse.store.events import Event, Job, Stopped
+from dowse.running.engines.messages import (
+    Begin,
+    Exchange,
+    Failed,
+    FromWorker,
+    Happened,
+    Idle,
+    NextTask,
+    Stop,
+    WantsTask,
+    pack,
+    unpack,
+)
+from dowse.running.worker import Networks, attack_tasks
+from dowse.store.events import Event, Stopped
 
 
 def serve(exchange: Exchange, warned: list[str]) -> None:
@@ -30,7 +43,7 @@ def serve(exchange: Exchange, warned: list[str]) -> None:
             begin = line.say(Idle())
             assert isinstance(begin, Begin), begin
             with suppress(Stopped):
-                attack_jobs(begin.order, line.jobs(begin.job), line.deliver, networks)
+                attack_tasks(begin.told, line.tasks(begin.task), line.commit, networks)
     except Exception as error:
         line.fail(error)
     finally:
@@ -64,24 +77,24 @@ class _Line:
     def __init__(self, exchange: Exchange, warned: list[str]) -> None:
         self.exchange, self.warned = exchange, warned
 
-    def say(self, message: Idle | Wants | Delivers | Failed) -> Any:
+    def say(self, message: Idle | WantsTask | Happened | Failed) -> Any:
         """Say something and hear the reply."""
         warned = tuple(self.warned)
         del self.warned[: len(warned)]
-        return unpack(self.exchange(pack(Spoken(message, warned))))
+        return unpack(self.exchange(pack(FromWorker(message, warned))))
 
-    def jobs(self, first: Job) -> Iterator[Job]:
-        """Images until the pool has no more."""
-        job: Job | None = first
-        while job is not None:
-            yield job
-            given = self.say(Wants())
-            assert isinstance(given, Given), given
-            job = given.job
+    def tasks(self, first: Task) -> Iterator[Task]:
+        """Tasks until the pool has no more."""
+        task: Task | None = first
+        while task is not None:
+            yield task
+            given = self.say(WantsTask())
+            assert isinstance(given, NextTask), given
+            task = given.task
 
-    def deliver(self, events: Sequence[Event]) -> None:
-        """As messages.Deliver."""
-        if isinstance(self.say(Delivers(events)), Stop):
+    def commit(self, events: Sequence[Event]) -> None:
+        """As events.Commit."""
+        if isinstance(self.say(Happened(events)), Stop):
             raise Stopped
 
     def fail(self, error: Exception) -> None:

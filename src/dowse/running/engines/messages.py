@@ -10,22 +10,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dowse.running.worker import Order
-from dowse.store.events import Event, Job
+from dowse.core.task import Task
+from dowse.running.worker import Instructions
+from dowse.store.events import Event
 
 
 @dataclass(frozen=True)
 class Idle:
-    """A worker has nothing to do; the first thing it says, and the last about an order. Begin answers it."""
+    """A worker has nothing to do; the first thing it says, and the last about a run. Begin answers it."""
 
 
 @dataclass(frozen=True)
-class Wants:
-    """A worker has a free slot. Given answers it."""
+class WantsTask:
+    """A worker has a free slot. NextTask answers it."""
 
 
 @dataclass(frozen=True)
-class Delivers:
+class Happened:
     """Events, to be committed before the worker goes on. GoOn or Stop answers it."""
 
     events: Sequence[Event]
@@ -46,17 +47,17 @@ class Failed:
 
 @dataclass(frozen=True)
 class Begin:
-    """An order for an idle worker, and the first image of it."""
+    """A run for an idle worker, and the first task of it."""
 
-    order: Order
-    job: Job
+    told: Instructions
+    task: Task
 
 
 @dataclass(frozen=True)
-class Given:
-    """The next image, or None when there are no more for now."""
+class NextTask:
+    """The next task, or None when there are no more for now."""
 
-    job: Job | None
+    task: Task | None
 
 
 @dataclass(frozen=True)
@@ -66,23 +67,23 @@ class GoOn:
 
 @dataclass(frozen=True)
 class Stop:
-    """Nobody should go on: the worker drops its images where they are and becomes idle."""
+    """Nobody should go on: the worker drops its tasks where they are and becomes idle."""
 
 
 @dataclass(frozen=True)
-class Spoken:
+class FromWorker:
     """What a worker says, and the warnings that were given there meanwhile."""
 
-    message: Idle | Wants | Delivers | Failed
+    said: Idle | WantsTask | Happened | Failed
     warned: tuple[str, ...] = ()
 
 
-Reply = Begin | Given | GoOn | Stop
+FromPool = Begin | NextTask | GoOn | Stop
 Exchange = Callable[[bytes], bytes]
-"""A worker's line to the pool: hands over a packed Spoken and waits for the packed Reply."""
+"""A worker's line to the pool: hands over a packed FromWorker and waits for the packed FromPool."""
 
 
-def pack(message: Spoken | Reply) -> bytes:
+def pack(message: FromWorker | FromPool) -> bytes:
     """A message as bytes; a tensor takes its own elements only, however large the storage it is a view of."""
     stream = io.BytesIO()
     _Pickler(stream, protocol=5).dump(message)

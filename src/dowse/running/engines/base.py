@@ -1,0 +1,56 @@
+"""What an engine is, and what a run gives it to do."""
+
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from dowse.core.task import Task
+from dowse.running.worker import Instructions
+from dowse.store.events import Event
+
+Tell = Callable[[str], None]
+
+
+def warn(text: str) -> None:
+    """Tell by a warning."""
+    warnings.warn(text, stacklevel=2)
+
+
+class Work(Protocol):
+    """The tasks of one run, and where what becomes of them goes. It belongs to the runner's process and thread."""
+
+    def take(self) -> Task | None:
+        """The next task, with all that is known of it, claimed for this process; None if there is none now."""
+        ...
+
+    def give_back(self, indices: Collection[int]) -> None:
+        """Tasks that were taken and did not end are free again; whoever takes them goes on from what is committed."""
+        ...
+
+    def waiting(self, most: int) -> int:
+        """How many tasks there are to take, counted up to `most`."""
+        ...
+
+    def commit(self, events: Sequence[Event]) -> None:
+        """Commit events, all of them together; no events ask whether to go on. Raises what ends the run."""
+        ...
+
+
+class Engine(Protocol):
+    """Attacks the tasks of a run, here or elsewhere."""
+
+    def run(self, told: Instructions, work: Work) -> None:
+        """Take tasks as slots become free, and commit what happens.
+
+        A task's NewAnswer events must be committed before its next question is asked. Returns when every task that it
+        took has ended; once `commit` has raised it takes no more, commits the rounds in flight, and raises that.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of whatever it holds."""
+        ...
+
+
+class WorkerFailedError(RuntimeError):
+    """Workers fail again and again; what was answered is kept, and the message gives the cause."""

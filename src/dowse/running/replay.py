@@ -1,0 +1,167 @@
+"""The answer log of a worker: what was answered before is replayed if it fits, what is new is handed on."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+
+from dowse.core.conversation import Accept
+from dowse.core.flow import Query
+from dowse.core.observers import Diverged
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Reply
+from dowse.core.task import Task
+from dowse.store.events import Commit, Event, NewAnswer, Replayed, Restarted, Round
+from dowse.store.logged_answer import LoggedAnswer
+from dowse.store.sketch import distance, sketch
+
+TOLERANCE = 1e-5  # per pixel, root mean square: a tenth of the paper's σ, a four-hundredth of an 8-bit level
+
+
+@dataclass
+class TaskLog:
+    """One task's log: the answers to be heard again, and the account of it.
+
+    Attributes:
+        task: The task, as it entered.
+        sent: Rows handed to the target, before it entered, for answers that are void.
+        seconds: How long it has been under attack.
+    """
+
+    task: Task
+    sent: int
+    answers: list[LoggedAnswer] = field(default_factory=list)
+    begun: float = field(default_factory=monotonic)
+    before: float = 0.0
+    heard: int = 0
+    number: int = 0
+    inexact: int = 0
+    largest: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.before + monotonic() - self.begun
+
+
+@dataclass
+class ReplayLog:
+    """An AnswerLog that hands every answer on and believes a logged one only if it is about the same points.
+
+    Attributes:
+        send: Where events go; what it returns from is committed.
+        oracle: Whose time is measured.
+        accept: Where success is looked for.
+        on_restart: Called with a task's index when its log turns out void.
+        keep: Whether answers are logged; if not, only the rounds are told.
+        scores: Whether the method looks at scores, so that they must be logged too.
+    """
+
+    send: Commit
+    oracle: Oracle
+    accept: Accept = Accept.ITERATE
+    on_restart: Callable[[int], object] = lambda index: None
+    keep: bool = True
+    scores: bool = False
+    _logs: dict[int, TaskLog] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
+    _queries: int = 0
+    _active: int = 0
+    _busy: float = 0.0
+
+    def open(self, task: Task) -> None:
+        """A task enters with its past, which is unpacked here and nowhere else; a log that is of no use is void."""
+        past = task.past
+        answers, damaged = _unpacked(past.answers)
+        log = self._logs[task.index] = TaskLog(task, past.sent, answers, before=answers[-1].seconds if answers else 0.0)
+        if past.answers and past.image != task.id:
+            log.sent += self._void(log, f"{task.name} is not the image it was: its attack starts anew")
+        elif damaged:
+            log.sent += self._void(log, f"the log of {task.name} is damaged: its attack starts anew")
+        elif past.answers and not self.keep:
+            log.sent += self._void(log, None)
+
+    def close(self, index: int) -> tuple[TaskLog, list[Event]]:
+        """A task ended: its log, and what was not handed on yet."""
+        log = self._logs.pop(index)
+        self._report(log)
+        events, self._events = self._events, []
+        return log, events
+
+    def recall(self, task: Task, query: Query) -> Reply | None:
+        """The next answer of the task's log, if it is about these points."""
+        log = self._logs[task.index]
+        if log.number >= len(log.answers):
+            self._report(log)
+            return None
+        answer = log.answers[log.number]
+        asked = sketch(query.points)
+        apart = distance(asked, answer.asked)
+        allowed = TOLERANCE * math.sqrt(query.points[0].numel())
+        if answer.white_box or apart > allowed or math.isnan(apart):
+            rows = sum(answer.sent for answer in log.answers)
+            raise Diverged(self._void(log, f"{task.name} starts anew: its {rows} logged rows are {apart:.1e} off"))
+        same = asked.digest == answer.asked.digest
+        if not same:
+            log.inexact, log.largest = log.inexact + 1, max(log.largest, apart)
+        if not same and self._would_end(query, answer):
+            answer = self._unheard(log, answer)
+        log.number, log.heard = log.number + 1, log.heard + 1
+        return answer.reply()
+
+    def record(self, task: Task, query: Query, reply: Reply) -> None:
+        """Log a new answer, or the failure to get one."""
+        log = self._logs[task.index]
+        self._active, self._queries = self._active + 1, self._queries + reply.answered
+        if self.keep:
+            answer = LoggedAnswer.of(query, reply, with_scores=self.scores, seconds=log.seconds)
+            self._events.append(NewAnswer(task.index, log.number, answer.pack()))
+        log.number += 1
+
+    def commit(self) -> None:
+        """Hand on a round's answers."""
+        busy = self.oracle.busy - self._busy
+        self._events.append(Round(self._active, self._queries, busy))
+        self._active, self._queries, self._busy = 0, 0, self.oracle.busy
+        events, self._events = self._events, []
+        self.send(events)
+
+    def _void(self, log: TaskLog, why: str | None) -> int:
+        """Forget a log; how many rows had been sent for it."""
+        sent = sum(answer.sent for answer in log.answers)
+        self._events.append(Restarted(log.task.index, sent, why))
+        log.answers, log.number, log.heard = [], 0, 0
+        self.on_restart(log.task.index)
+        return sent
+
+    def _would_end(self, query: Query, answer: LoggedAnswer) -> bool:
+        """Whether the attack would end as a success: that image must be the very one the target was asked about."""
+        looked_at = query.candidate or self.accept is Accept.ANY
+        return looked_at and answer.adversarial is not None and bool(answer.adversarial.any())
+
+    def _unheard(self, log: TaskLog, answer: LoggedAnswer) -> LoggedAnswer:
+        """An answer turned into a question that must be asked again, here and in the log, with what comes after it."""
+        voided = sum(later.sent for later in log.answers[log.number :])
+        void = LoggedAnswer(
+            asked=answer.asked, sent=voided, answered=0, label=answer.label, predicted=None, confidence=None,
+            finite=True, white_box=False, seconds=answer.seconds, loss=None, adversarial=None, scores=None,
+        )  # fmt: skip
+        log.answers = log.answers[: log.number + 1]
+        self._events.append(NewAnswer(log.task.index, log.number, void.pack()))
+        return void
+
+    def _report(self, log: TaskLog) -> None:
+        """Tell once what was heard again."""
+        if log.heard:
+            self._events.append(Replayed(log.task.index, log.heard, log.inexact, log.largest))
+            log.heard = 0
+
+
+def _unpacked(blocks: tuple[bytes, ...]) -> tuple[list[LoggedAnswer], bool]:
+    """The answers of a log as far as they can be read, and whether any cannot."""
+    answers: list[LoggedAnswer] = []
+    for block in blocks:
+        try:
+            answers.append(LoggedAnswer.unpack(block))
+        except ValueError:
+            return answers, True
+    return answers, False
