@@ -6,7 +6,6 @@ python experiments/results.py out/here
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, quantiles
 
@@ -16,21 +15,19 @@ from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
 from dowse.images.sources import open_images
 from dowse.maths import theory
-from dowse.report import numbers
-from dowse.report.intervals import wilson
-from dowse.report.paired import compare_rows
+from dowse.report.data.intervals import wilson
+from dowse.report.data.names import short_target
+from dowse.report.data.paired import compare_rows
+from dowse.report.text.markdown import table_lines
 from dowse.store import Counted, Row, SessionInfo, Store
+from dowse.wording import day, queries
 
 Cells = dict[str, dict[str, Counted]]  # by target, in that by row
 Rows = dict[str, Row]  # by image
 
 FOLDER = Path(__file__).parent / "here"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-NAMES = {
-    "onnx:dowse:imagenet_mobilenetv2": "MobileNetV2",
-    "onnx:dowse:imagenet_resnet18": "ResNet-18",
-    "onnx:dowse:imagenet_squeezenet10": "SqueezeNet",
-    "onnx:dowse:imagenet_resnet50": "ResNet-50",
+NAMES = {  # of the defences, whose model is the same
     "jpeg:75+onnx:dowse:imagenet_mobilenetv2": "JPEG",
     "randomization+onnx:dowse:imagenet_mobilenetv2#size=248": "Randomization",
     "onnx:denoiser+dowse:imagenet_mobilenetv2": "Denoiser",
@@ -64,8 +61,8 @@ def words_of(cell: Counted) -> str:
     s, done = summarize(cell.rows), len(cell.rows)
     low, high = wilson(s.successes, s.n)
     part = f", {done} of {done + cell.unfinished} images so far" if cell.unfinished else ""
-    queries, median = numbers.queries(s.mean_queries), numbers.queries(s.median_queries)
-    return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {queries} / {median} ({s.n}{part})"
+    asked = f"{queries(s.mean_queries)} / {queries(s.median_queries)}"
+    return f"{s.asr:.1%} [{low:.0%}, {high:.0%}] / {asked} ({s.n}{part})"
 
 
 def cells_of(name: str, store: Store) -> Cells:
@@ -90,7 +87,7 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     yield "# " + first.removeprefix("# ").removesuffix(".")
     yield ""
     rows = [row for cells in ours.values() for cell in cells.values() for row in cell.rows]
-    days = sorted({datetime.fromtimestamp(row.finished, UTC).strftime("%Y-%m-%d") for row in rows})
+    days = sorted({day(row.finished) for row in rows})
     seeds = sorted({row.seed for row in rows})
     wrote = {row.session for row in rows}
     used = [one.versions.items() for one in sessions if one.id in wrote]
@@ -105,13 +102,18 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
 
 def table(ours: Cells, paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
     """Our table beside the paper's, in Markdown."""
-    columns = [NAMES.get(target, target) for target in ours]
-    yield "| method | " + " | ".join((*columns, *(f"paper: {name.strip()}" for name in paper["columns"]))) + " |"
-    yield "|---" * (1 + len(columns) + len(paper["columns"])) + "|"
+    rows = []
     for title in next(iter(ours.values())):
         cells = [words_of(cells[title]) if title in cells else "–" for cells in ours.values()]
-        theirs = [f"{asr:.1f}% / {queries}" for asr, queries in paper["rows"].get(title, ())]
-        yield "| " + " | ".join((title, *cells, *(theirs or ["–"] * len(paper["columns"])))) + " |"
+        theirs = [f"{asr:.1f}% / {asked}" for asr, asked in paper["rows"].get(title, ())]
+        rows.append((title, *cells, *(theirs or ["–"] * len(paper["columns"]))))
+    heads = (*map(name_of, ours), *(f"paper: {name.strip()}" for name in paper["columns"]))
+    yield from table_lines(("method", *heads), rows)
+
+
+def name_of(target: str) -> str:
+    """What a column is called."""
+    return NAMES.get(target, short_target(target))
 
 
 def claims(tables: dict[str, Cells]) -> Iterator[str]:
@@ -127,7 +129,7 @@ def claims(tables: dict[str, Cells]) -> Iterator[str]:
     for words, where, better, other in CLAIMS:
         for number in where:
             sides = {
-                NAMES.get(target, target): (cells[better].by_image(), cells[other].by_image())
+                name_of(target): (cells[better].by_image(), cells[other].by_image())
                 for target, cells in tables.get(f"table{number}", {}).items()
                 if {better, other} <= cells.keys()
             }
@@ -170,7 +172,7 @@ def priors(tables: dict[str, Cells], store: Store) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for number in (3, 4, 5, 6):
         for target, cells in tables.get(f"table{number}", {}).items():
-            yield from prior(number, NAMES.get(target, target), cells["P-RGF (λ*)"], cells["Averaging (μ*)"], store)
+            yield from prior(number, name_of(target), cells["P-RGF (λ*)"], cells["Averaging (μ*)"], store)
 
 
 def prior(number: int, target: str, prgf: Counted, averaging: Counted, store: Store) -> Iterator[str]:

@@ -1,6 +1,10 @@
-"""Numbers and specs as a person is shown them; every room that speaks to people uses these."""
+"""Numbers and specs as a person reads them; every room that speaks to people uses these."""
 
+import math
 import re
+from datetime import UTC, datetime
+
+NONE = "–"  # where there is no number
 
 
 def duration(seconds: float) -> str:
@@ -10,6 +14,45 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def plural(n: int, noun: str) -> str:
+    """So many of something: 1 image, 1,200 images, 3 queries."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {re.sub('y$', 'ie', noun)}s"
+
+
+def percent(share: float) -> str:
+    """A share in per cent to one decimal, – where there is none."""
+    return NONE if math.isnan(share) else f"{100 * share:.1f}%"
+
+
+def queries(value: float) -> str:
+    """A number of queries: whole, to one decimal below ten, ∞, or – where there is none."""
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞"
+    return f"{value:.1f}" if value < 9.95 and value != int(value) else f"{math.floor(value + 0.5):,}"
+
+
+def p_value(p: float) -> str:
+    """A p-value, to two digits."""
+    return "<0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def rounded(value: float, digits: int) -> float:
+    """The number to so many significant digits, which JSON says in fewer letters."""
+    return float(f"{value:.{digits}g}")
+
+
+def day(seconds: float) -> str:
+    """A day of the calendar, UTC, of a time in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+
+
+def minute(seconds: float) -> str:
+    """A time to the minute, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def without_password(text: str) -> str:
-    """A text as it may be kept and shown, without what may be a password in a URL."""
+    """A spec or a word of a command as it may be kept and shown: what may be a password in a URL is hidden."""
     return re.sub(r"//[^/@]*@", "//***@", text)

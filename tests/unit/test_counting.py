@@ -10,8 +10,8 @@ from dowse.figures.curves import compute
 from dowse.figures.panel import Laboratory
 from dowse.figures.setting import Setting
 from dowse.report import compare_stores
-from dowse.report.failures import failures
-from dowse.report.gather import gather
+from dowse.report.data.gather import gather
+from dowse.report.html.failures import failures
 from dowse.store import Store, StoreWriter
 from tests.stores import Made, make_store
 

@@ -6,8 +6,10 @@ from PIL import Image, ImageColor
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.report import Attempt, Row, canvas, contact_sheet, picture
-from dowse.report.thumbnails import round_factor
+from dowse.figures import canvas
+from dowse.figures import contact_sheet as picture
+from dowse.figures.contact_sheet import Attempt, Row, contact_sheet
+from dowse.report.html.thumbnails import round_factor
 
 GREY = torch.full((3, 224, 224), 0.4)
 

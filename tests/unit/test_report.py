@@ -15,16 +15,18 @@ import torch
 from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.report import compare_stores, write_html, write_text
-from dowse.report.gallery import collect
-from dowse.report.gather import gather
-from dowse.report.latex import escape as latex_escape
-from dowse.report.names import class_names, short_target
-from dowse.report.numbers import p_value, percent, queries, short_captions
-from dowse.report.paired import compare_rows
-from dowse.report.payload import payload
-from dowse.report.thumbnails import data_address, round_factor
-from dowse.report.traces import thin
+from dowse.report.data.captions import short_captions
+from dowse.report.data.classes import class_names
+from dowse.report.data.gather import gather
+from dowse.report.data.names import short_target
+from dowse.report.data.paired import compare_rows
+from dowse.report.html.gallery import collect
+from dowse.report.html.script_data import script_data
+from dowse.report.html.thumbnails import data_address, round_factor
+from dowse.report.html.traces import thin
+from dowse.report.text.latex import escape as latex_escape
 from dowse.store import Store, StoreError, StoreWriter
+from dowse.wording import p_value, percent, plural, queries
 from tests.stores import CELL, Made, data_of, make_store
 
 RESNET50 = replace(CELL, target="onnx:nets/resnet50.onnx#threads=1")
@@ -63,7 +65,7 @@ def test_many_targets_share_tables_with_those_of_the_same_methods(tmp_path: Path
     runs += against("jpeg+dowse:a", *defended) + against("onnx:denoiser+dowse:a", *defended)
     with Store(make_store(tmp_path / "out", runs)) as store:
         report = gather(store)
-        drawn = payload(report, collect(report, store, a_run=0))
+        drawn = script_data(report, collect(report, store, a_run=0))
     names = [[group.name for group in table.groups] for table in report.tables]
     assert names == [["a", "b", "c"], ["d"], ["JPEG + a", "Denoiser + a"]]
     assert report.tables[2].methods == ["SPSA", "P-RGF"]
@@ -309,6 +311,7 @@ def test_numbers_in_words() -> None:
         "12,345",
     ]
     assert [percent(v) for v in (math.nan, 0.0, 1.0)] == ["–", "0.0%", "100.0%"]
+    assert [plural(1, "image"), plural(2000, "query")] == ["1 image", "2,000 queries"]
     assert [p_value(v) for v in (1e-9, 0.0123, 0.5)] == ["<0.0001", "0.012", "0.50"]
 
 

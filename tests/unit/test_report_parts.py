@@ -1,5 +1,6 @@
 """Parts of the report: options and commands, speeds, traces, reasons of failures, captions, LaTeX, files."""
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -9,11 +10,12 @@ import pytest
 
 from dowse.core.result import End
 from dowse.errors import InputError
-from dowse.report import write_html, write_text, writing
-from dowse.report.gather import gather
-from dowse.report.latex import escape
-from dowse.report.numbers import captions
-from dowse.report.traces import carry, compact, thin
+from dowse.machine.files import write_file
+from dowse.report import write_html, write_text
+from dowse.report.data.captions import captions
+from dowse.report.data.gather import gather
+from dowse.report.html.traces import carry, compact, thin
+from dowse.report.text.latex import escape
 from dowse.store import Store, StoreWriter
 from tests.stores import CELL, Made, make_store
 
@@ -45,6 +47,7 @@ def test_the_page_says_the_command_that_made_it(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("a\nb\n")
     page = write_html(folder, budget=500, gallery=3, title="Two words", classes=names).read_text()
+    page = html.unescape(page)
     assert f"dowse report {folder} --gallery 3 --budget 500 --title 'Two words' --classes {names}<" in page
     assert "given in Python" in write_html(folder, classes=["a", "b"]).read_text()
     assert f"dowse report {folder}<" in write_html(folder).read_text()
@@ -156,10 +159,10 @@ def test_latex_has_intervals_under_the_numbers(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "new" / "page.html"
-    writing.write_file(place, "old")
+    write_file(place, "old")
     link = tmp_path / "link.html"
     link.symlink_to(place)
-    writing.write_file(link, "newer")
+    write_file(link, "newer")
     assert (place.read_text(), link.is_symlink()) == ("newer", True)
 
     def full(path: Path, text: str, **_: object) -> None:
@@ -168,6 +171,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(InputError, match="no space left"):
-        writing.write_file(place, "newest")
+        write_file(place, "newest")
     assert place.read_bytes() == b"newer"
     assert [file.name for file in place.parent.iterdir()] == ["page.html"]

@@ -1,6 +1,8 @@
 """The shape of the code: the public names, and imports that point one way."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,14 @@ def test_imports_point_one_way(room):
     for path in modules(room):
         above = imported_rooms(path) - allowed
         assert not above, f"{path.relative_to(SOURCE)} imports {', '.join(sorted(above))}, which lies above {room}"
+
+
+def test_the_report_loads_nothing_that_runs_attacks():
+    """Also by way of others: what reads a store must start fast and must not need what wrote it."""
+    script = "import sys, dowse.report; print(*{name.split('.')[1] for name in sys.modules if name[:6] == 'dowse.'})"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "report" in loaded
+    assert not {*loaded} & {*NOT_FROM["report"], "figures"}
 
 
 @pytest.mark.parametrize("room", ["estimators", "attacks"])

@@ -9,7 +9,7 @@ import typer
 from dowse.cli.failing import failing_kindly
 
 if TYPE_CHECKING:
-    from dowse.report import Attempt
+    from dowse.figures.contact_sheet import Attempt
     from dowse.running.run_under_way import Finished
     from dowse.store import Store
     from dowse.store.row import Row as StoredRow
@@ -61,7 +61,7 @@ def demo(
 def _draw(out: Path, finished: "Sequence[Finished]", subtitle: str) -> Path:
     """One picture, out/demo.png, of the first attacked images under every method, from the store in `out`."""
     from dowse.core.result import End
-    from dowse.report import Row, contact_sheet
+    from dowse.figures.contact_sheet import Row, contact_sheet
     from dowse.store import Store
 
     by_title = {run.plan.title: {row.position: row for row in run.rows} for run in finished}
@@ -80,7 +80,7 @@ def _draw(out: Path, finished: "Sequence[Finished]", subtitle: str) -> Path:
 
 
 def _attempt(store: "Store", row: "StoredRow") -> "Attempt":
-    from dowse.report import Attempt
+    from dowse.figures.contact_sheet import Attempt
 
     found = store.adversarial(row)
     return Attempt(

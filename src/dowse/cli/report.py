@@ -1,22 +1,13 @@
 """`dowse report`: a store as a page to look at, or as a table for a program or a paper."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from dowse.cli.failing import failing_kindly
 
-
-class Format(StrEnum):
-    """How a report is written."""
-
-    HTML = "html"
-    CSV = "csv"
-    JSON = "json"
-    LATEX = "latex"
-    MARKDOWN = "markdown"
+Form = Literal["html", "csv", "json", "latex", "markdown"]
 
 
 def report(
@@ -24,7 +15,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html, text is printed.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="html, csv, json, latex or markdown.")] = Format.HTML,
+    form: Annotated[Form, typer.Option("--format", help="How it is written.")] = "html",
     experiment: Annotated[
         Path | None, typer.Option(help="Tell of the runs of this experiment alone, not of the whole store.")
     ] = None,
@@ -39,11 +30,10 @@ def report(
 ) -> None:
     """Write the report of a store: one HTML file that needs nothing else, or a table."""
     with failing_kindly():
-        from dowse.report.html import write_html
-        from dowse.report.names import read_names
-        from dowse.report.text import write_text
+        from dowse.report import write_html, write_text
+        from dowse.report.data.classes import read_names
 
-        if form is Format.HTML:
+        if form == "html":
             place = write_html(
                 folder, out, experiment=experiment, gallery=gallery, budget=budget, title=title, classes=classes
             )

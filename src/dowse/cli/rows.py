@@ -1,11 +1,8 @@
 """`dowse rows`: the rows of a store, a line an image, as CSV or JSON."""
 
-import csv
-import json
-import sys
-from enum import StrEnum
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,35 +11,21 @@ from dowse.cli.failing import failing_kindly
 ABOUT_THE_RUN = ("title", "target", "surrogate", "method", "options", "norm", "eps")
 
 
-class Format(StrEnum):
-    """How rows are written."""
-
-    CSV = "csv"
-    JSON = "json"
-
-
 def rows(
     folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
-    form: Annotated[Format, typer.Option("--format", help="csv or json.")] = Format.CSV,
+    form: Annotated[Literal["csv", "json"], typer.Option("--format", help="How they are written.")] = "csv",
     run: Annotated[str | None, typer.Option(help="Only the run whose id begins like this.")] = None,
 ) -> None:
     """Print the rows of a store."""
     with failing_kindly():
+        from dowse.report.text.csv_json import csv_text, json_text
+
         found = collect(folder, run)
-    if form is Format.JSON:
-        typer.echo(json.dumps([_plain(row) for row in found], indent=1))
-    else:
-        writer = csv.DictWriter(sys.stdout, fieldnames=columns(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(
-            {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in found
-        )
+        typer.echo(json_text(found) if form == "json" else csv_text(columns(), found), nl=False)
 
 
 def columns() -> list[str]:
     """What a row has, in this order."""
-    from dataclasses import fields
-
     from dowse.store import Row
 
     own = [field.name for field in fields(Row) if field.name not in ("run", "task", "session")]
@@ -69,12 +52,3 @@ def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
             for row in store.rows()
             if row.run in about
         ]
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can say it, numbers as in a report."""
-    from dowse.report.model import plain
-
-    if isinstance(value, dict):
-        return {word: _plain(one) for word, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else plain(value)

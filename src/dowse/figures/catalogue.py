@@ -17,6 +17,7 @@ from dowse.figures.norms import FIGURE1B
 from dowse.figures.panel import Laboratory, Numbers, Panel, Tell
 from dowse.figures.setting import Setting
 from dowse.machine.packages import versions
+from dowse.wording import rounded
 
 PANELS = {panel.name: panel for panel in (FIGURE1A, FIGURE1B, FIGURE1C, FIGURE1D, FIGURE1E, FIGURE2)}
 WHOLE = "figure1"
@@ -132,7 +133,7 @@ def _read(folder: Path, panel: Panel) -> dict[str, Any]:
 def _rounded(value: Any) -> Any:
     """The same values, floats to six digits."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return rounded(value, 6)
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value

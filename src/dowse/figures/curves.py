@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from dowse.errors import InputError
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
-from dowse.report.gather import own_titles
-from dowse.report.names import NORMS, short_target
-from dowse.report.runs import runs_of
+from dowse.report.data.names import norm_sign, short_target
+from dowse.report.data.runs import runs_of
+from dowse.report.data.titles import own_titles
 from dowse.store import Counted, Row, RunInfo, Store
 
 COLOURS = {
@@ -91,7 +91,7 @@ def draw(figure: style.AnyFigure, numbers: Numbers) -> None:
     for axes, panel in zip(grid, panels, strict=False):
         for curve in panel["curves"]:
             handles.setdefault(curve["title"], _draw_curve(axes, curve))
-        title = short_target(panel["target"]) + (f", {NORMS.get(panel['norm'], panel['norm'])}" if several else "")
+        title = short_target(panel["target"]) + (f", {norm_sign(panel['norm'])}" if several else "")
         axes.set(title=title, xlabel="success rate (%)", ylabel="average queries", xlim=(0, 100), ylim=(0, None))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)

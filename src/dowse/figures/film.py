@@ -16,7 +16,7 @@ from dowse.errors import InputError, nearest
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.figures.scene import Scene
-from dowse.report.canvas import to_image
+from dowse.report.html.thumbnails import to_picture
 
 METHODS = {"RGF": "rgf", "P-RGF": "prgf"}
 STEPS = (100, 200, 500, 1000, 2000)  # queries between two pictures; the first that needs few enough pictures
@@ -124,7 +124,7 @@ def _marks(queries: int) -> list[int]:
 
 def _picture(frame: Frame, scene: Scene, label: int) -> dict[str, Any]:
     return {
-        "jpeg": style.as_jpeg(to_image(frame.x, SIDE), QUALITY),
+        "jpeg": style.as_jpeg(to_picture(frame.x, SIDE), QUALITY),
         "loss": frame.loss,
         "queries": frame.queries,
         "predicted": scene.class_name(frame.predicted),

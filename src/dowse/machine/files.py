@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dowse.errors import InputError
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
@@ -27,6 +29,16 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
             _to_disk(place.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write text as UTF-8, making the folder where there is none; the old file stands until the new one is whole."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as place:
+            place.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error}; name a file that can be written") from error
 
 
 def _to_disk(path: Path) -> None:

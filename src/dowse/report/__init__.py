@@ -1,8 +1,7 @@
-"""What people look at after a run: pictures, tables, curves, and the report that holds them all."""
+"""What people read after a run: one page, text for papers and programs, and the comparison of two stores."""
 
 from dowse.report.html import write_html
-from dowse.report.picture import Attempt, Row, contact_sheet
 from dowse.report.text import FORMATS, write_text
-from dowse.report.versus import compare_stores
+from dowse.report.text.compare import compare_stores
 
-__all__ = ["FORMATS", "Attempt", "Row", "compare_stores", "contact_sheet", "write_html", "write_text"]
+__all__ = ["FORMATS", "compare_stores", "write_html", "write_text"]

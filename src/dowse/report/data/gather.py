@@ -1,0 +1,107 @@
+"""From a store to a report: which runs stand in one table, and in it in one column."""
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dowse.errors import InputError, count
+from dowse.maths.geometry import make_ball
+from dowse.report.data.classes import class_names
+from dowse.report.data.measure import measure, queries_a_second
+from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.runs import runs_of
+from dowse.report.data.titles import column_names, own_titles, report_title
+from dowse.store import Store
+
+WIDEST = 3  # targets that fit side by side on a page
+
+
+def gather(
+    store: Store,
+    *,
+    experiment: str | os.PathLike[str] | None = None,
+    budget: int | None = None,
+    title: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> Report:
+    """The report of a store.
+
+    Args:
+        store: The store, open.
+        experiment: The file of an experiment whose runs alone are told of, in its order; None tells of all.
+        budget: Read every run with this smaller budget; None takes each run's own.
+        title: What the report is called; None makes one of the targets.
+        classes: What the classes are called; None looks for names in the image set and the models.
+    """
+    if budget is not None:
+        count(budget=budget)
+    sessions = store.sessions()
+    began = {session.id: session.started for session in sessions}
+    found: dict[tuple[Any, ...], dict[tuple[str, str], list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs_of(store, experiment):
+        allowed = run.budget if budget is None else min(budget, run.budget)
+        counted = store.counted(run.id, allowed, run.count)
+        if not counted.stored:
+            continue
+        numbers = measure(counted.rows, allowed, queries_a_second(counted.stored, began))
+        said = run.content
+        column = found[said["norm"], said["eps"], allowed, said["targeted"]][said["target"], said["image_set"]]
+        column.append(Entry(run, run.title, counted, numbers))
+    if not found:
+        raise InputError(
+            f"the store in {store.folder} holds no image that ended, so there is nothing to report: `dowse status "
+            f"{store.folder}` says how far its runs are, and `dowse run` goes on with them"
+        )
+    tables = [
+        Table(norm, eps, allowed, targeted, groups)
+        for (norm, eps, allowed, targeted), columns in found.items()
+        for groups in side_by_side(_groups(store, list(columns.values()), classes))
+    ]
+    title = title or report_title(group.name for table in tables for group in table.groups)
+    return Report(title, str(store.folder), tables, sessions)
+
+
+def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
+    """Columns as they share tables: all in one if they are few, else up to WIDEST that have most methods in common."""
+    if len(groups) <= WIDEST:
+        return [list(groups)]
+    tables: list[list[Group]] = []
+    for group in groups:
+        home = next((table for table in tables if len(table) < WIDEST and _alike(table[0], group)), None)
+        if home is None:
+            tables.append([group])
+        else:
+            home.append(group)
+    return tables
+
+
+def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str] | None) -> list[Group]:
+    groups = []
+    names = column_names([entries[0].run for entries in columns])
+    for name, entries in zip(names, columns, strict=True):
+        run, titles = entries[0].run, own_titles(entry.run for entry in entries)
+        known = class_names(run.content, run.source) if classes is None else classes
+        titled = [replace(entry, method=titles[entry.run.id]) for entry in entries]
+        groups.append(Group(run.content["target"], name, run.source, tuple(known), _radius(store, entries), titled))
+    return groups
+
+
+def _alike(one: Group, other: Group) -> bool:
+    methods = [{entry.method for entry in group.entries} for group in (one, other)]
+    return 2 * len(methods[0] & methods[1]) >= len(methods[0] | methods[1])
+
+
+def _radius(store: Store, entries: Sequence[Entry]) -> float:
+    """The ball's radius; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
+    norm, eps = entries[0].run.content["norm"], entries[0].run.content["eps"]
+    if eps is not None or norm != "l2":
+        return make_ball(norm, eps, 1).eps
+    for row in (row for entry in entries for row in entry.counted.rows[:1]):
+        try:
+            return make_ball(norm, None, store.original(row).numel()).eps
+        except OSError:
+            continue
+    return math.nan

@@ -1,0 +1,130 @@
+"""The report as one HTML file that needs no network: text, tables, styles, script, data and pictures inside."""
+
+import base64
+import hashlib
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dowse.machine.files import write_file
+from dowse.report.data.captions import captions
+from dowse.report.data.cells import MEASURES, fill, how_ranked
+from dowse.report.data.classes import read_names
+from dowse.report.data.gather import gather
+from dowse.report.data.model import Report
+from dowse.report.data.names import norm_sign, short_target, subscripts
+from dowse.report.html import listings
+from dowse.report.html.facts import commands, facts, specs
+from dowse.report.html.failures import failures
+from dowse.report.html.gallery import Gallery, collect
+from dowse.report.html.lead import leading_columns
+from dowse.report.html.script_data import script_data
+from dowse.store import Store
+from dowse.wording import percent, plural, queries
+
+SCRIPTS = ("base", "axes", "table", "legend", "reading", "curves", "medians", "pairs", "gallery", "dialog", "traces",
+           "images")  # in the order in which they need each other  # fmt: skip
+
+
+def write_html(
+    store_folder: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    experiment: str | os.PathLike[str] | None = None,
+    gallery: int | None = None,
+    budget: int | None = None,
+    title: str | None = None,
+    classes: Sequence[str] | Path | None = None,
+) -> Path:
+    """Write the report of a store as one HTML file and return where it is.
+
+    Args:
+        store_folder: The folder of the store.
+        path: The file; None is report.html in that folder.
+        experiment: The file of an experiment whose runs alone are shown; None shows the whole store.
+        gallery: Adversarial images shown of each run; None is 24, fewer where that makes more than 200 in all.
+        budget: Read every run with this smaller budget; None takes each run's own.
+        title: What the page is called; None makes a title of the targets.
+        classes: What the classes are called, in the order of the labels, or a file with a line a class; None looks
+            for names itself.
+    """
+    folder = Path(store_folder)
+    place = folder / "report.html" if path is None else Path(path)
+    with Store(folder) as store:
+        names = read_names(classes) if isinstance(classes, Path) else classes
+        report = gather(store, experiment=experiment, budget=budget, title=title, classes=names)
+        options = {"--experiment": experiment, "--out": path, "--gallery": gallery, "--budget": budget,
+                   "--title": title, "--classes": classes if isinstance(classes, Path) else None}  # fmt: skip
+        words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        again = shlex.join(["dowse", "report", str(store_folder), *words])
+        aside = " but for the names of its classes, which were given in Python" if classes and names is classes else ""
+        page = render(report, collect(report, store, a_run=gallery), commands(report, again, aside))
+    write_file(place, page)
+    return place
+
+
+def render(report: Report, gallery: Gallery, given: Sequence[tuple[str, str]]) -> str:
+    """The page of a report; `given` are the commands that it came from, each with a note."""
+    script = f'"use strict";\n(() => {{\n{_asset(*(f"{name}.js" for name in SCRIPTS))}\n}})();\n'
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    missing = failures(report)
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            report=report,
+            gallery=gallery,
+            commands=given,
+            policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+            style=_asset("page.css"),
+            script=script,
+            data=script_data(report, gallery),
+            lead=leading_columns(report),
+            specs=specs(report),
+            facts=facts(report),
+            captions=captions(report.tables),
+            measures=MEASURES,
+            failures=missing,
+            sections=_sections(report, gallery, missing),
+            speeds=listings.speeds(report),
+        )
+    )
+
+
+def _sections(report: Report, gallery: Gallery, missing: Mapping[str, object]) -> dict[str, tuple[str, str]]:
+    """The sections that have anything to show, in order: each one's heading, and its word among the links."""
+    pairs = any(len(group.entries) > 1 for _, group in report.columns)
+    sections = (
+        ("results", "Results", "Results", True),
+        ("curves", "Success against queries", "Curves", True),
+        ("medians", "Medians", "Medians", True),
+        ("pairs", "Method against method", "Comparisons", pairs),
+        ("gallery", "Gallery", "Gallery", bool(gallery.strips)),
+        ("traces", "Traces", "Traces", any(gallery.traces.values())),
+        ("images", "Every image", "Images", True),
+        ("failures", "What did not work", "Failures", bool(missing)),
+        ("setup", "Speed and commands", "Commands", True),
+    )
+    return {key: (name, link) for key, name, link, shown in sections if shown}
+
+
+def _templates() -> Environment:
+    """The templates beside this file; whatever they show is escaped, and what they do not know is an error."""
+    templates = Environment(
+        loader=PackageLoader("dowse.report.html"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    say = (percent, plural, queries, norm_sign, short_target, subscripts, fill, how_ranked, listings.counts,
+           listings.options)  # fmt: skip
+    templates.filters.update({function.__name__: function for function in say})
+    return templates
+
+
+def _asset(*names: str) -> str:
+    folder = files("dowse.report.html") / "assets"
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
