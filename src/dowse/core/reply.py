@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -85,38 +86,68 @@ def make_replies(
         mask: What of the scores the attack sees, (n, K) -> (n, K); None shows them as they are.
         check_label: Raises if a label cannot be one of the target's classes.
     """
-    replies = [Reply(None, r.label, d.sent, d.answered, d.cause) for r, d in zip(asked, received, strict=True)]
-    whole = [i for i, done in enumerate(received) if done.cause is None]
-    if not whole:
-        return replies
-    scores = join([part for i in whole for part in received[i].scores])
-    scores = scores if mask is None else mask(scores)
-    if any(asked[i].repeats > 1 for i in whole):
-        parts = torch.split(scores, [len(asked[i].points) * asked[i].repeats for i in whole])
-        scores = torch.cat([_mean(part, asked[i].repeats) for i, part in zip(whole, parts, strict=True)])
+    whole = [(request, got) for request, got in zip(asked, received, strict=True) if got.cause is None]
+    answered = iter(_answered(whole, objective, mask, check_label) if whole else [])
+    return [
+        next(answered) if got.cause is None else Reply(None, request.label, got.sent, got.answered, got.cause)
+        for request, got in zip(asked, received, strict=True)
+    ]
+
+
+def _answered(
+    whole: Sequence[tuple[Request, Received]],
+    objective: Objective,
+    mask: Callable[[Tensor], Tensor] | None,
+    check_label: Callable[[int], None],
+) -> list[Reply]:
+    """The replies to requests all of whose rows came back: K scores a row, of all requests one below the other."""
+    scores = _scores_seen(whole, mask)
+    stops = list(accumulate(len(request.points) for request, _ in whole))
+    rows = [slice(stop - len(request.points), stop) for (request, _), stop in zip(whole, stops, strict=True)]
     predicted, finite = scores.argmax(1).tolist(), scores.isfinite().all(1).tolist()
-    rows, stop = {}, 0
-    for i in whole:
-        rows[i] = slice(stop, stop := stop + len(asked[i].points))
-    labels = {i: predicted[rows[i].start] if (given := asked[i].label) is None else given for i in whole}
-    for label in labels.values():
+    labels = [
+        predicted[own.start] if request.label is None else request.label
+        for (request, _), own in zip(whole, rows, strict=True)
+    ]
+    for label in labels:
         check_label(label)
-    row_labels = torch.tensor([labels[i] for i in whole for _ in range(len(asked[i].points))])
+    row_labels = torch.tensor([label for label, own in zip(labels, rows, strict=True) for _ in predicted[own]])
     loss, adversarial = objective.value(scores, row_labels), objective.adversarial(scores, row_labels)
-    verdicts = adversarial.tolist()
-    telling = [rows[i].start + (verdicts[rows[i]] + [True]).index(True) % len(asked[i].points) for i in whole]
+    telling = _telling_rows(adversarial.tolist(), rows)
     confidence = objective.probabilities(scores[telling]).amax(1).tolist()
-    for i, row, sure in zip(whole, telling, confidence, strict=True):
-        own, gradients = rows[i], received[i].gradients
-        gradient = _mean(join(gradients), asked[i].repeats) if gradients else None
-        replies[i] = replies[i]._replace(
-            answer=Answer(loss[own], adversarial[own], scores[own], gradient),
-            label=labels[i],
+    return [
+        Reply(
+            Answer(loss[own], adversarial[own], scores[own], _gradient(request, got)),
+            label,
+            got.sent,
+            got.answered,
+            cause=None,
             predicted=predicted[row],
             confidence=sure,
             finite=all(finite[own]),
         )
-    return replies
+        for (request, got), own, label, row, sure in zip(whole, rows, labels, telling, confidence, strict=True)
+    ]
+
+
+def _scores_seen(whole: Sequence[tuple[Request, Received]], mask: Callable[[Tensor], Tensor] | None) -> Tensor:
+    """What the attack sees of the scores of all rows, (rows, K): masked, and the mean of each row's repeats."""
+    scores = join([part for _, got in whole for part in got.scores])
+    scores = scores if mask is None else mask(scores)
+    if all(request.repeats == 1 for request, _ in whole):
+        return scores
+    parts = torch.split(scores, [len(request.points) * request.repeats for request, _ in whole])
+    return torch.cat([_mean(part, request.repeats) for (request, _), part in zip(whole, parts, strict=True)])
+
+
+def _telling_rows(verdicts: Sequence[bool], rows: Sequence[slice]) -> list[int]:
+    """The row that tells most of each request: its first adversarial one, or else its first."""
+    return [next((row for row in range(own.start, own.stop) if verdicts[row]), own.start) for own in rows]
+
+
+def _gradient(request: Request, got: Received) -> Tensor | None:
+    """The gradient of f at each row, (n, *s), where it was asked for."""
+    return _mean(join(got.gradients), request.repeats) if got.gradients else None
 
 
 def join(parts: Sequence[Tensor]) -> Tensor:
