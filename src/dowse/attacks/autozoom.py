@@ -43,6 +43,66 @@ class Weight:
         return Weight(min(10 * self.value, max(self.value, WEIGHT_LIMIT)), lower, upper)
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What AutoZOOM minimises.
+
+    Attributes:
+        x0: The image, (*s).
+        ball: The ball around it.
+        shrink: Whether distortion counts.
+        enough: The least loss an adversarial image has shown; more of it gains nothing.
+    """
+
+    x0: Tensor
+    ball: Ball
+    shrink: bool
+    enough: float = math.inf
+
+    def value(self, points: Tensor, loss: Tensor, weight: float) -> Tensor:
+        """distortion − c·min(loss, enough) of each row, (n, *s), (n,) -> (n,) float64; without shrink only −loss."""
+        return self.distortion(points) - weight * loss.clamp_max(self.enough) if self.shrink else -loss
+
+    def distortion(self, points: Tensor) -> Tensor:
+        """‖x − x0‖² of each row, for l∞ what exceeds the smaller ball, scaled, (n, *s) -> (n,) float64 on the CPU."""
+        δ = (points - self.x0).flatten(1).to("cpu", torch.float64)
+        if self.ball.norm == "linf":
+            δ = (δ.abs() - ROOM * self.ball.eps).clamp_min(0) / (1 - ROOM)
+        return δ.square().sum(1)
+
+    def learn(self, answer: Answer) -> "Goal":
+        """The goal after rows some of which may be adversarial."""
+        losses = answer.loss[answer.adversarial]
+        return replace(self, enough=min(self.enough, float(losses.min()))) if len(losses) else self
+
+
+@dataclass(frozen=True)
+class State:
+    """How far an attack has come.
+
+    Attributes:
+        x: The iterate, (*s).
+        w: What moves: x is (1 + tanh w)/2, (*s).
+        f: The loss at x.
+        goal: What is minimised.
+        weight: c, and its search.
+        adam: ADAM's memory, on the grid.
+        iteration: How many steps were made.
+        found: Whether an iterate was adversarial.
+        found_lately: Whether one was since c last changed.
+    """
+
+    x: Tensor
+    w: Tensor
+    f: float
+    goal: Goal
+    weight: Weight
+    adam: Adam
+    iteration: int = 0
+    found: bool = False
+    found_lately: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class AutoZOOM(Attack):
     """Minimise distortion + c·loss by ADAM along random directions of a small grid, up-sampled bilinearly.
@@ -107,69 +167,61 @@ class AutoZOOM(Attack):
         assert space is not None
         return x.new_zeros(space.small)
 
+    def init(self, x: Tensor, f: float, ball: Ball) -> State:
+        """The state before the first step, for an image x, (*s), whose loss is f."""
+        return State(x, _inverse(x), f, Goal(x, ball, self.shrink), Weight(self.weight), Adam.fresh(self.grid(x)))
+
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
-        x0, w, grid = x, _inverse(x), self.grid(x)
-        β, rate = self.sigma or 1 / grid.numel(), self.step or published_rate(x)
-        adam, weight, found, found_lately, iteration = Adam.fresh(grid), Weight(self.weight), False, False, 0
-        goal = Goal(x0, ball, self.shrink)
+        state = self.init(x, f, ball)
         while True:
-            u = sphere(self.q_after if found else self.q, grid, rng)
-            probes = _image(w + β * _up(u, x))
-            answer = yield from ask(probes)
-            now = goal.value(x.unsqueeze(0), torch.tensor([f], dtype=torch.float64), weight.value)
-            rise = goal.value(probes, answer.loss, weight.value) - now
-            goal = goal.learn(answer)
-            ĝ = torch.einsum("n,n...->...", (rise / β).to(u), u)  # the mean over q directions times b = q
-            step, adam = adam.step(-ĝ)
-            w = w + rate * _up(step.unsqueeze(0), x)[0]
-            x = _image(w)
-            if not self.shrink:
-                x = ball.project(x, x0)
-                w = _inverse(x)
-            answer = yield Query(x.unsqueeze(0), candidate=True)
-            f, adversarial, iteration = float(answer.loss[0]), bool(answer.adversarial[0]), iteration + 1
-            goal = goal.learn(answer)
-            found_lately |= adversarial
-            if adversarial and not found:
-                found, adam, weight = True, Adam.fresh(grid), replace(weight, lower=0.0)
-            if iteration % self.period == 0:
-                weight, found_lately = weight.after(found_lately), False
-                adam = Adam.fresh(grid) if found else adam
-            yield from note(weight=weight.value, distortion=float(goal.distortion(x.unsqueeze(0))[0]))
+            ĝ, state = yield from self.gradient(state, rng)
+            state = self.moved(state, ĝ)
+            answer = yield Query(state.x.unsqueeze(0), candidate=True)
+            state = self.judged(state, answer)
+            distortion = float(state.goal.distortion(state.x.unsqueeze(0))[0])
+            yield from note(weight=state.weight.value, distortion=distortion)
 
+    def gradient(self, state: State, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
+        """The gradient on the grid of what is minimised, (C, h, w), by q one-sided differences."""
+        grid = self.grid(state.x)
+        u, β = sphere(self.q_after if state.found else self.q, grid, rng), self.sigma or 1 / grid.numel()
+        probes = _image(state.w + β * _up(u, state.x))
+        answer = yield from ask(probes)
+        goal, c = state.goal, state.weight.value
+        now = goal.value(state.x.unsqueeze(0), torch.tensor([state.f], dtype=torch.float64), c)
+        rise = goal.value(probes, answer.loss, c) - now
+        ĝ = torch.einsum("n,n...->...", (rise / β).to(u), u)  # the mean over q directions times b = q
+        return ĝ, replace(state, goal=goal.learn(answer))
 
-@dataclass(frozen=True)
-class Goal:
-    """What AutoZOOM minimises.
+    def moved(self, state: State, ĝ: Tensor) -> State:
+        """One step of ADAM against ĝ, (C, h, w); without shrink also into the ball."""
+        step, adam = state.adam.step(-ĝ)
+        w = state.w + (self.step or published_rate(state.x)) * _up(step.unsqueeze(0), state.x)[0]
+        x = _image(w)
+        if not self.shrink:
+            x = state.goal.ball.project(x, state.goal.x0)
+            w = _inverse(x)
+        return replace(state, x=x, w=w, adam=adam, iteration=state.iteration + 1)
 
-    Attributes:
-        x0: The image, (*s).
-        ball: The ball around it.
-        shrink: Whether distortion counts.
-        enough: The least loss an adversarial image has shown; more of it gains nothing.
-    """
-
-    x0: Tensor
-    ball: Ball
-    shrink: bool
-    enough: float = math.inf
-
-    def value(self, points: Tensor, loss: Tensor, weight: float) -> Tensor:
-        """distortion − c·min(loss, enough) of each row, (n, *s), (n,) -> (n,) float64; without shrink only −loss."""
-        return self.distortion(points) - weight * loss.clamp_max(self.enough) if self.shrink else -loss
-
-    def distortion(self, points: Tensor) -> Tensor:
-        """‖x − x0‖² of each row, for l∞ what exceeds the smaller ball, scaled, (n, *s) -> (n,) float64 on the CPU."""
-        δ = (points - self.x0).flatten(1).to("cpu", torch.float64)
-        if self.ball.norm == "linf":
-            δ = (δ.abs() - ROOM * self.ball.eps).clamp_min(0) / (1 - ROOM)
-        return δ.square().sum(1)
-
-    def learn(self, answer: Answer) -> "Goal":
-        """The goal after rows some of which may be adversarial."""
-        losses = answer.loss[answer.adversarial]
-        return replace(self, enough=min(self.enough, float(losses.min()))) if len(losses) else self
+    def judged(self, state: State, answer: Answer) -> State:
+        """What the answer about the iterate changes: the loss, c at the end of a period, and what ADAM remembers."""
+        adversarial = bool(answer.adversarial[0])
+        first, weight, ends = adversarial and not state.found, state.weight, state.iteration % self.period == 0
+        found, lately = state.found or adversarial, state.found_lately or adversarial
+        if first:
+            weight = replace(weight, lower=0.0)
+        if ends:
+            weight, lately = weight.after(lately), False
+        return replace(
+            state,
+            f=float(answer.loss[0]),
+            goal=state.goal.learn(answer),
+            weight=weight,
+            adam=Adam.fresh(state.adam.first) if first or (ends and found) else state.adam,
+            found=found,
+            found_lately=lately,
+        )
 
 
 def _side(whole: int) -> int:
