@@ -1,7 +1,10 @@
 """ONNX files as targets: free and fixed batch sizes, element types, layouts, and files that cannot be used."""
 
+from contextlib import closing
+
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
@@ -10,13 +13,17 @@ from torch import nn
 import dowse
 from dowse.core.oracle import Oracle
 from dowse.core.reply import Request
+from dowse.experiment.file import make_experiment
 from dowse.maths.losses import Objective
+from dowse.running.engines import LocalEngine
+from dowse.running.run_experiment import run_experiment
 from dowse.targets import declared_shape, resolve_target
 from dowse.targets.export import export_onnx
 from dowse.targets.form import Form
 from dowse.targets.onnx import OnnxTarget
 from dowse.targets.options import InputOptions, OnnxOptions
 from tests.support import generator, pictures
+from tests.victims import image_file, tables
 
 SHAPE = (3, 4, 4)
 W = torch.randn(5, 48, generator=generator(0))
@@ -45,6 +52,17 @@ def write(path, *, batch="n", element="float", image=SHAPE, output="scores", two
     onnx.checker.check_model(model)
     onnx.save(model, path)
     return path
+
+
+def test_a_run_opens_its_target_once(file, tmp_path, monkeypatch):
+    opened, session = [], onnxruntime.InferenceSession
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *a, **k: opened.append(1) or session(*a, **k))
+    said = tables(image_file(tmp_path, 3), target=f"onnx:{write(file)}", dtype="float32", budget=20)
+    experiment = make_experiment(said | {"method": ["rgf", "nes"]}, source="test")
+    with closing(LocalEngine()) as engine:
+        finished = run_experiment(experiment, tmp_path / "out", engine)
+    assert [len(run.rows) for run in finished] == [3, 3]
+    assert len(opened) == 1, "once for its size and its answers, in both runs"
 
 
 def expected(x):

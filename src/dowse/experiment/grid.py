@@ -20,11 +20,13 @@ ABOUT_SURROGATES = ("surrogate", "smooth", "class_offset", "surrogate_size", "co
 AXES = (*ABOUT_SURROGATES, *(word for word in GRID if word not in ABOUT_SURROGATES))  # the last varies fastest
 
 
-def plans_of(experiment: Experiment, source: ImageSource) -> list[PlannedRun]:
-    """The grid of an experiment on an image set, each run with its id."""
+def plans_of(
+    experiment: Experiment, source: ImageSource, size_of: Callable[[str], int | None] = input_size
+) -> list[PlannedRun]:
+    """The grid of an experiment on an image set, each run with its id; size_of tells what images a target takes."""
 
     def image_set(target: str) -> str:
-        size = experiment.images.size or input_size(target)
+        size = experiment.images.size or size_of(target)
         return source.fingerprint if size is None else f"{source.fingerprint}@{size}"
 
     return expand(experiment, image_set, weights_digest)

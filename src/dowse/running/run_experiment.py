@@ -10,12 +10,11 @@ from dowse.experiment.file import Experiment
 from dowse.experiment.grid import plans_of
 from dowse.images.sources import open_images
 from dowse.running.engines import Engine
+from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter
 from dowse.running.run_under_way import Finished, RunUnderWay
-from dowse.running.worker import Instructions
 from dowse.store import StoreWriter
-from dowse.targets import input_size
 
 
 def run_experiment(
@@ -47,11 +46,11 @@ def run_experiment(
         What became of each run, in the order of the grid.
     """
     images = open_images(experiment.images.path, experiment.images.labels)
-    plans, report, finished = plans_of(experiment, images), report or Reporter(), []
+    plans, report, finished = plans_of(experiment, images, engine.input_size), report or Reporter(), []
     with StoreWriter(out, command, keep_answers=keep_answers) as store:
         for plan in plans:
             told = Instructions(spec=plan.spec, log_answers=log_answers, save=experiment.save, device=device)
-            size = experiment.images.size or input_size(plan.spec.target)
+            size = experiment.images.size or engine.input_size(plan.spec.target)
             run = RunUnderWay(plan, told, images, size, experiment.images.path, store, report, interrupt or Interrupt())
             engine.run(told, run)
             finished.append(run.finish())

@@ -12,9 +12,9 @@ from dowse.core.task import Task
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
+from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
-from dowse.running.worker import Instructions
 from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Restarted, Round, Stopped
 

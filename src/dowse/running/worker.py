@@ -1,93 +1,24 @@
 """Whoever attacks: takes tasks as plain data, drives them against one target, and hands on all that happens."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
-from typing import Any
-
-import torch
 
 from dowse.core.conversation import Accept
 from dowse.core.reply import Request
 from dowse.core.result import Outcome
 from dowse.core.seeds import row_seeds
-from dowse.core.target import Target, as_target
 from dowse.core.task import Task
-from dowse.experiment.file import Save
-from dowse.experiment.spec import RunSpec
 from dowse.maths.geometry import L2, Linf, contains
 from dowse.maths.grid import pixels, towards
 from dowse.prepare import Run
+from dowse.running.instructions import Instructions
+from dowse.running.networks import Networks
 from dowse.running.replay import ReplayLog, TaskLog
 from dowse.running.tracer import Tracer
 from dowse.store.events import Commit, Ended
 from dowse.store.row import Row
 from dowse.store.traces import pack
-from dowse.surrogates.prior import Surrogate, own_size
-from dowse.targets import input_size, open_target, resolve_surrogate
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instructions:
-    """What a worker is told about a run, the same for all its tasks; plain data that can cross processes.
-
-    Attributes:
-        spec: What is run.
-        log_answers: Whether answers are logged.
-        save: What becomes of adversarial images; "png" has each rounded and asked about again.
-        device: Where torch networks live.
-    """
-
-    spec: RunSpec
-    log_answers: bool = True
-    save: Save = "safetensors"
-    device: str = "cpu"
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of images and networks."""
-        return torch.float64 if self.spec.dtype == "float64" else torch.float32
-
-
-@dataclass
-class Networks:
-    """Targets and surrogates by their specs, the last few kept for the next spec."""
-
-    kept: int = 4
-    _made: "OrderedDict[tuple[object, ...], Any]" = field(default_factory=OrderedDict)
-
-    def target(self, told: Instructions) -> Target:
-        """The target of a run."""
-        return as_target(self._get(open_target, told.spec.target, told))
-
-    def surrogates(self, told: Instructions, side: int) -> list[Surrogate] | None:
-        """The surrogates of a run for images of a side, each at its own size; None if it has none."""
-        run = told.spec
-        return [
-            Surrogate(
-                self._get(resolve_surrogate, spec, told),
-                size=own_size(run.surrogate_size or input_size(spec), side),
-                class_offset=run.class_offset,
-                smooth=run.smooth,
-            )
-            for spec in run.surrogate
-        ] or None
-
-    def close(self) -> None:
-        """Let go of them; those that hold a connection close it."""
-        while self._made:
-            as_target(self._made.popitem()[1]).close()
-
-    def _get(self, make: Callable[[str], Any], spec: str, told: Instructions) -> Any:
-        key = (make.__name__, spec, told.dtype, told.device)
-        if key not in self._made:
-            self._made[key] = make(spec)
-            as_target(self._made[key]).to(told.device, told.dtype)
-            while len(self._made) > self.kept:
-                as_target(self._made.popitem(last=False)[1]).close()
-        self._made.move_to_end(key)
-        return self._made[key]
 
 
 def attack_tasks(told: Instructions, tasks: Iterator[Task], commit: Commit, networks: Networks) -> None:
@@ -97,22 +28,26 @@ def attack_tasks(told: Instructions, tasks: Iterator[Task], commit: Commit, netw
     they are; nothing answered is lost.
     """
     first = next(tasks, None)
-    if first is not None:
-        _Worker(told, first, commit, networks).work(chain([first], tasks))
+    if first is None:
+        return
+    worker = _Worker(told, first, commit, networks)
+    for outcome in worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log):
+        log, events = worker.log.close(outcome.index)
+        commit([*events, worker.ended(log, outcome)])
 
 
 class _Worker:
     """One run in this process, made ready for images like those of its first task."""
 
     def __init__(self, told: Instructions, first: Task, commit: Commit, networks: Networks) -> None:
-        self.told, self.commit, spec = told, commit, told.spec
+        self.told, spec = told, told.spec
         surrogates = networks.surrogates(told, first.x.shape[-1])
         self.tracer = Tracer(Accept(spec.accept))
         self.run = Run(
             networks.target(told),
             spec,
             first.x.to(told.device, told.dtype),
-            surrogate=surrogates[0] if surrogates and len(surrogates) == 1 else surrogates,
+            surrogate=surrogates[0] if len(surrogates) == 1 else surrogates or None,
             observers=[self.tracer],
         )
         self.log = ReplayLog(
@@ -124,18 +59,13 @@ class _Worker:
             scores=self.run.attack.uses_scores,
         )
 
-    def work(self, tasks: Iterable[Task]) -> None:
-        for outcome in self.run.outcomes(self._entering(tasks), self.log):
-            log, events = self.log.close(outcome.index)
-            self.commit([*events, self._ended(log, outcome)])
-
-    def _entering(self, tasks: Iterable[Task]) -> Iterator[Task]:
+    def entering(self, tasks: Iterable[Task]) -> Iterator[Task]:
         for task in tasks:
             task = self.run.checked(replace(task, x=task.x.to(self.told.device, self.told.dtype)))
             self.log.open(task)
             yield task
 
-    def _ended(self, log: TaskLog, outcome: Outcome) -> Ended:
+    def ended(self, log: TaskLog, outcome: Outcome) -> Ended:
         task, found, spec = log.task, outcome.adversarial.unsqueeze(0), self.told.spec
         traced = self.tracer.close(task.index)
         row = Row(

@@ -1,10 +1,11 @@
 """What images a target takes, as far as it or its name says so, and how a shape is written."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from dowse import models
-from dowse.core.target import Shape, TargetLike, as_target
+from dowse.core.target import Shape, Target, TargetLike, as_target
 from dowse.errors import InputError
 from dowse.targets.adapters import open_target
 from dowse.targets.spec import Spec, parse_spec
@@ -24,19 +25,27 @@ def declared_shape(spec: str | Spec, target: TargetLike) -> Shape | None:
     return as_target(target).input_shape or _implied_shape(parse_spec(spec) if isinstance(spec, str) else spec)
 
 
-@lru_cache(maxsize=64)
-def input_size(spec: str) -> int | None:
+def input_size(spec: str, opened: Callable[[str], Target] | None = None) -> int | None:
     """The side of the square images that a target or surrogate takes; None if it does not say, or takes any.
 
-    A built-in model's name tells it; an ONNX file and a model server are opened and asked what they declare.
+    A built-in model's name tells it. An ONNX file and a model server must be asked what they declare: the target that
+    `opened` gives, or one that is opened for it and closed again.
     """
     parsed = parse_spec(spec)
-    shape = _implied_shape(parsed)
-    if parsed.kind in ("onnx", "http", "https"):
-        asked = open_target(spec)
-        shape = asked.input_shape
-        asked.close()
+    if parsed.kind not in ("onnx", "http", "https"):
+        shape = _implied_shape(parsed)
+    else:
+        shape = _asked_shape(spec) if opened is None else opened(spec).input_shape
     return shape[1] if shape is not None and shape[1] == shape[2] else None
+
+
+@lru_cache(maxsize=64)
+def _asked_shape(spec: str) -> Shape | None:
+    target = open_target(spec)
+    try:
+        return target.input_shape
+    finally:
+        target.close()
 
 
 def _implied_shape(spec: Spec) -> Shape | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from dowse.core.task import Task
-from dowse.running.worker import Instructions
+from dowse.running.instructions import Instructions
 from dowse.store.events import Event
 
 Tell = Callable[[str], None]
@@ -45,6 +45,10 @@ class Engine(Protocol):
         A task's NewAnswer events must be committed before its next question is asked. Returns when every task that it
         took has ended; once `commit` has raised it takes no more, commits the rounds in flight, and raises that.
         """
+        ...
+
+    def input_size(self, spec: str) -> int | None:
+        """The side of the square images that a target takes; None if it does not say, or takes any."""
         ...
 
     def close(self) -> None:

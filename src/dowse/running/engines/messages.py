@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.task import Task
-from dowse.running.worker import Instructions
+from dowse.running.instructions import Instructions
 from dowse.store.events import Event
 
 

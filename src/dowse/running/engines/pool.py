@@ -29,8 +29,9 @@ from dowse.running.engines.messages import (
     pack,
     unpack,
 )
-from dowse.running.worker import Instructions
+from dowse.running.instructions import Instructions
 from dowse.store.events import Ended, Event, NewAnswer, Round
+from dowse.targets import input_size
 
 ATTEMPTS = 3  # so many workers lost on the same task, or in the same place, with no answer in between, end a run
 TICK = 1.0  # seconds of silence after which the runner is asked whether to go on
@@ -89,6 +90,10 @@ class Pool:
         except BaseException:
             self._end(_State.STARTING, _State.BUSY, at_once=True)
             raise
+
+    def input_size(self, spec: str) -> int | None:
+        """As Engine.input_size, asked in the runner's process."""
+        return input_size(spec)
 
     def close(self) -> None:
         """End all workers."""

@@ -26,7 +26,8 @@ from dowse.running.engines.messages import (
     pack,
     unpack,
 )
-from dowse.running.worker import Networks, attack_tasks
+from dowse.running.networks import Networks
+from dowse.running.worker import attack_tasks
 from dowse.store.events import Event, Stopped
 
 

@@ -1,0 +1,30 @@
+"""What is said to workers about a run."""
+
+from dataclasses import dataclass
+
+import torch
+
+from dowse.experiment.file import Save
+from dowse.experiment.spec import RunSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instructions:
+    """What a worker is told about a run, the same for all its tasks; plain data that can cross processes.
+
+    Attributes:
+        spec: What is run.
+        log_answers: Whether answers are logged.
+        save: What becomes of adversarial images; "png" has each rounded and asked about again.
+        device: Where torch networks live.
+    """
+
+    spec: RunSpec
+    log_answers: bool = True
+    save: Save = "safetensors"
+    device: str = "cpu"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of images and networks."""
+        return torch.float64 if self.spec.dtype == "float64" else torch.float32

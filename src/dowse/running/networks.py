@@ -1,0 +1,65 @@
+"""The networks of a process: targets and surrogates are opened once, and stay open for the runs to come."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from dowse.core.target import Target, as_target
+from dowse.running.instructions import Instructions
+from dowse.surrogates.prior import Surrogate, own_size
+from dowse.targets import input_size, open_target, resolve_surrogate
+
+KEPT = 4
+
+
+class Networks:
+    """Targets and surrogates by their specs, the last few of them kept open."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._sizes: dict[str, int | None] = {}
+
+    def input_size(self, spec: str) -> int | None:
+        """As targets.input_size; a target that must be opened for it stays open for the run."""
+        if spec not in self._sizes:
+            self._sizes[spec] = input_size(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
+        return self._sizes[spec]
+
+    def target(self, told: Instructions) -> Target:
+        """The target of a run."""
+
+        def make() -> Target:
+            asked = self._open.pop((told.spec.target,), None)
+            return (asked or open_target(told.spec.target)).to(told.device, told.dtype)
+
+        target: Target = self._kept((told.spec.target, told.device, told.dtype), make)
+        return target
+
+    def surrogates(self, told: Instructions, side: int) -> list[Surrogate]:
+        """The surrogates of a run for images of a side, each at its own size."""
+        return [
+            Surrogate(
+                self._kept(
+                    ("surrogate", spec, told.device, told.dtype),
+                    lambda: resolve_surrogate(spec).to(told.device, told.dtype),  # noqa: B023 called at once
+                ),
+                size=own_size(told.spec.surrogate_size or input_size(spec), side),
+                class_offset=told.spec.class_offset,
+                smooth=told.spec.smooth,
+            )
+            for spec in told.spec.surrogate
+        ]
+
+    def close(self) -> None:
+        """Let go of them; those that hold a connection close it."""
+        while self._open:
+            as_target(self._open.popitem()[1]).close()
+
+    def _kept(self, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
+        """What is open by a key, made now if it is not."""
+        if key not in self._open:
+            self._open[key] = make()
+            while len(self._open) > KEPT:
+                as_target(self._open.popitem(last=False)[1]).close()
+        self._open.move_to_end(key)
+        return self._open[key]
