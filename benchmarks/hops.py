@@ -5,6 +5,9 @@
 A hop is a function of dowse that is entered at least once: by name, without lambdas and comprehensions, and without
 what runs when a module is imported. One image of 8×8 pixels is attacked with rgf in this process, a tiny network as
 target, until its row is committed; then `dowse report` reads the store. The first run is for imports alone.
+
+Beside that, how deep the calls are, functions of dowse alone, when the target is asked and when answer and row are
+committed: the way itself, without what is called on it and returns.
 """
 
 import argparse
@@ -23,9 +26,12 @@ from typing import Any
 TARGET = """
 import torch
 
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten(1) @ torch.randn(192, 4, generator=torch.Generator().manual_seed(0))
+
 def net():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 4)).eval()
+    return Net().eval()
 """
 EXPERIMENT = """
 target = "torch:hops_target:net"
@@ -34,25 +40,40 @@ budget = 60
 images = "image.png"
 """
 
+MOMENTS = {" INTO answers ": "when an answer is committed", " INTO rows ": "when the row is committed"}
+
 
 class Watch:
-    """Collects the code that is entered while it looks on."""
+    """Collects the code that is entered while it looks on, and how deep it is in at some moments."""
 
     def __init__(self) -> None:
         self.seen: set[CodeType] = set()
         self.asked: set[CodeType] | None = None  # what is entered from the first question on
+        self.depths: dict[str, set[CodeType]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
             self.seen.add(frame.f_code)
             if self.asked is not None:
                 self.asked.add(frame.f_code)
+                if frame.f_code.co_name == "forward" and frame.f_code.co_filename.endswith("hops_target.py"):
+                    self.deep("when the target is asked")
             elif frame.f_code.co_name == "check" and frame.f_code.co_filename.endswith("flow.py"):
                 self.asked = {frame.f_code}
+
+    def deep(self, moment: str) -> None:
+        """Keep the code that is on the stack now; at each moment for the first time."""
+        frame: FrameType | None = sys._getframe(1)
+        found = set()
+        while frame is not None:
+            found.add(frame.f_code)
+            frame = frame.f_back
+        self.depths.setdefault(moment, found)
 
     def start(self) -> None:
         self.seen.clear()
         self.asked = None
+        self.depths.clear()
         sys.setprofile(self)
 
     def stop(self) -> None:
@@ -79,6 +100,9 @@ class Connection(sqlite3.Connection):
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         cursor = super().execute(statement, *values)
+        for words, moment in MOMENTS.items():
+            if words in statement and Connection.watch is not None:
+                Connection.watch.deep(moment)
         self.row = self.row or " INTO rows " in statement
         if self.row and statement == "COMMIT" and Connection.watch is not None:
             Connection.watch.stop()
@@ -120,6 +144,7 @@ def count(folder: Path) -> dict[str, dict[str, list[str]]]:
             watch.stop()
             found["from `dowse run` to the row"] = by_file(watch.seen)
             found["from the first question to the row"] = by_file(watch.asked or set())
+            found |= {moment: by_file(entered) for moment, entered in watch.depths.items()}
             watch.start()
             command("report", out)
             watch.stop()

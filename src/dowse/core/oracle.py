@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dowse.core.reply import Received, Reply, Request, join, make_replies
+from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError, count
 from dowse.maths.losses import Objective
@@ -80,7 +80,7 @@ class Oracle:
     def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
         asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
-        progress = [Received() for _ in requests]
+        progress = [PartialReply() for _ in requests]
         for gradient in (False, True):
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
@@ -93,7 +93,7 @@ class Oracle:
         return make_replies(asked, progress, self.objective, self.mask, self.check_label)
 
     def _batches(
-        self, requests: Sequence[Request], progress: Sequence[Received], chosen: Sequence[int]
+        self, requests: Sequence[Request], progress: Sequence[PartialReply], chosen: Sequence[int]
     ) -> Iterator[list[_Span]]:
         """Full batches of rows in order; the rows of a request that has failed are left out."""
         batch: list[_Span] = []
@@ -116,7 +116,7 @@ class Oracle:
     def _send(
         self,
         requests: Sequence[Request],
-        progress: Sequence[Received],
+        progress: Sequence[PartialReply],
         batch: Sequence[_Span],
         gradient: bool,
     ) -> None:

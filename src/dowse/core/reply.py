@@ -60,7 +60,7 @@ class Reply(NamedTuple):
 
 
 @dataclass
-class Received:
+class PartialReply:
     """What has come of a request so far, while its rows travel in several batches."""
 
     scores: list[Tensor] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Received:
 
 def make_replies(
     asked: Sequence[Request],
-    received: Sequence[Received],
+    received: Sequence[PartialReply],
     objective: Objective,
     mask: Callable[[Tensor], Tensor] | None,
     check_label: Callable[[int], None],
@@ -95,7 +95,7 @@ def make_replies(
 
 
 def _answered(
-    whole: Sequence[tuple[Request, Received]],
+    whole: Sequence[tuple[Request, PartialReply]],
     objective: Objective,
     mask: Callable[[Tensor], Tensor] | None,
     check_label: Callable[[int], None],
@@ -130,7 +130,7 @@ def _answered(
     ]
 
 
-def _scores_seen(whole: Sequence[tuple[Request, Received]], mask: Callable[[Tensor], Tensor] | None) -> Tensor:
+def _scores_seen(whole: Sequence[tuple[Request, PartialReply]], mask: Callable[[Tensor], Tensor] | None) -> Tensor:
     """What the attack sees of the scores of all rows, (rows, K): masked, and the mean of each row's repeats."""
     scores = join([part for _, got in whole for part in got.scores])
     scores = scores if mask is None else mask(scores)
@@ -145,7 +145,7 @@ def _telling_rows(verdicts: Sequence[bool], rows: Sequence[slice]) -> list[int]:
     return [next((row for row in range(own.start, own.stop) if verdicts[row]), own.start) for own in rows]
 
 
-def _gradient(request: Request, got: Received) -> Tensor | None:
+def _gradient(request: Request, got: PartialReply) -> Tensor | None:
     """The gradient of f at each row, (n, *s), where it was asked for."""
     return _mean(join(got.gradients), request.repeats) if got.gradients else None
 
