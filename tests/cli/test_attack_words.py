@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import dowse
 from dowse.cli import app
 from dowse.images.sources import open_images
+from dowse.settings import ExperimentSettings, settings_of
 from dowse.store import Store
 from dowse.targets import resolve_target
 from tests.victims import image_file
@@ -76,6 +77,29 @@ def test_words_about_surrogates_that_mean_nothing(nets: str, tmp_path: Path, wor
     result = CliRunner().invoke(app, ["attack", "--quiet", *base, "--out", str(tmp_path / "out"), word, value])
     assert result.exit_code == 2, result.output
     assert said in result.stderr
+
+
+def test_every_setting_is_an_option_and_a_list_is_a_grid(nets: str, tmp_path: Path) -> None:
+    shown = (
+        CliRunner().invoke(app, ["attack", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}).output
+    )
+    for name, setting in settings_of(ExperimentSettings).items():
+        (line,) = (line for line in shown.splitlines() if f" --{name.replace('_', '-')} " in line)
+        assert setting.help in line
+        assert setting.default in (None, (), False) or f"[default: {setting.default}]" in line
+    words = ["--norm", '["l2", "linf"]', "--seed", "[1, 2]", "--quantize", "true", "--method", "rgf", "--targeted"]
+    words += ["--loss", "margin", "--dtype", "float64", "--batch-size", 3, "--reveals", "topk:2", "--accept", "any"]
+    result = CliRunner().invoke(
+        app, ["attack", "--quiet", "--target", f"{nets}#seed=0", "--out", str(tmp_path / "out"),
+              "--images", str(image_file(tmp_path, 1)), "--budget", "9", *map(str, words[:-1]), "never"],
+    )  # fmt: skip
+    assert (result.exit_code, "accept" in result.stderr) == (2, True)
+    with attack(tmp_path, "--target", f"{nets}#seed=0", *(word for word in words if word != "--targeted")) as store:
+        runs = [run.content for run in store.runs()]
+    assert [(run["norm"], run["seed"]) for run in runs] == [("l2", 1), ("l2", 2), ("linf", 1), ("linf", 2)]
+    said = {name: runs[0][name] for name in ("quantize", "loss", "dtype", "reveals", "accept", "targeted")}
+    assert said == {"quantize": True, "loss": "margin", "dtype": "float64", "reveals": "topk:2", "accept": "any",
+                    "targeted": False}  # fmt: skip
 
 
 def test_weights_of_a_target(nets: str, tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_attack_is_a_run_of_one_method_with_the_same_words(tmp_path: Path, file:
         (["--norm", "l3"], "got 'l3'"),
         (["--target", "resnet20"], "is not a target"),
         (["--images", "nowhere"], "there are no images at nowhere"),
-        (["--save", "jpg"], "'safetensors', 'png' or 'none'"),
+        (["--save", "jpg"], "save='jpg' is unknown: did you mean 'png'?"),
         (["--engine", "lokal"], "did you mean 'local'?"),
     ],
 )

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,55 +15,54 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dowse.experiment.file import Experiment
-    from dowse.running.engines import Engine as AnyEngine
+    from dowse.running.engines import Engine
     from dowse.running.progress import Reporter
     from dowse.running.run_under_way import Finished
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the store; the same folder goes on.")]
-Engine = Annotated[
-    str | None,
-    typer.Option(help="Where the attacks take place: local, processes or ray; local, or processes with -j 2."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", "-j", min=1, help="How many workers; by default as many as there is room for."),
-]
-Address = Annotated[str | None, typer.Option(help="Ray: a cluster's address; left out, Ray runs on this machine.")]
-CpusPerWorker = Annotated[float | None, typer.Option(help="Ray: CPUs that a worker reserves; 1 by default.")]
-GpusPerWorker = Annotated[float | None, typer.Option(help="Ray: GPUs that a worker reserves, 0.5 for a half.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON event a line on standard output.")]
-NoAnswers = Annotated[bool, typer.Option("--no-answers", help="Log no answers; an interrupted image starts anew.")]
-KeepAnswers = Annotated[bool, typer.Option("--keep-answers", help="Keep the log of images that ended for good too.")]
-Save = Annotated[str | None, typer.Option(help="Adversarial images: safetensors, png (asked about again), none.")]
-Device = Annotated[str, typer.Option(help="Where torch networks live: cpu, cuda, …")]
-Threads = Annotated[
-    int | None,
-    typer.Option(min=1, help="Torch threads of each worker; by default one, or one a core with engine local."),
-]
-Rate = Annotated[
-    float | None, typer.Option(help="Http targets: the most rows a second of all workers together, retries included.")
-]
-Board = Annotated[bool, typer.Option("--tensorboard", help="Log for TensorBoard too, into OUT/tensorboard.")]
+PANEL = "How it runs"
+
+
+def _option(*flags: str, **more: Any) -> Any:
+    return typer.Option(*flags, rich_help_panel=PANEL, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How to run, as the options of the command line say it."""
+    """How to run an experiment; each field is an option of `dowse run` and of `dowse attack`."""
 
-    out: Path
-    engine: str | None = None
-    workers: int | None = None
-    address: str | None = None
-    cpus_per_worker: float | None = None
-    gpus_per_worker: float | None = None
-    quiet: bool = False
-    json: bool = False
-    no_answers: bool = False
-    keep_answers: bool = False
-    device: str = "cpu"
-    threads: int | None = None
-    tensorboard: bool = False
+    out: Annotated[Path, _option("--out", "-o", help="Folder of the store; the same folder goes on.")] = Path("out")
+    save: Annotated[str | None, _option(help="Adversarial images: safetensors, png (asked about again), none.")] = None
+    rate: Annotated[
+        float | None,
+        _option(help="Http targets: the most rows a second of all workers together, retries included."),
+    ] = None
+    engine: Annotated[
+        str | None,
+        _option(help="Where the attacks take place: local, processes or ray; local, or processes with -j 2."),
+    ] = None
+    workers: Annotated[
+        int | None,
+        _option("--workers", "-j", min=1, help="How many workers; by default as many as there is room for."),
+    ] = None
+    address: Annotated[str | None, _option(help="Ray: a cluster's address; left out, Ray runs on this machine.")] = None
+    cpus_per_worker: Annotated[float | None, _option(help="Ray: CPUs that a worker reserves; 1 by default.")] = None
+    gpus_per_worker: Annotated[float | None, _option(help="Ray: GPUs that a worker reserves, 0.5 for a half.")] = None
+    device: Annotated[str, _option(help="Where torch networks live: cpu, cuda, …")] = "cpu"
+    threads: Annotated[
+        int | None,
+        _option(min=1, help="Torch threads of each worker; by default one, or one a core with engine local."),
+    ] = None
+    no_answers: Annotated[bool, _option("--no-answers", help="Log no answers; an interrupted image starts anew.")] = (
+        False
+    )
+    keep_answers: Annotated[bool, _option("--keep-answers", help="Keep the log of images that ended for good too.")] = (
+        False
+    )
+    quiet: Annotated[bool, _option("--quiet", help="Say nothing but errors.")] = False
+    json: Annotated[bool, _option("--json", help="One JSON event a line on standard output.")] = False
+    tensorboard: Annotated[bool, _option("--tensorboard", help="Log for TensorBoard too, into OUT/tensorboard.")] = (
+        False
+    )
 
 
 def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
@@ -77,6 +76,8 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
     from dowse.store.events import Stopped
     from dowse.wording import without_password
 
+    share = share_of_rate(manner.rate, manner.engine, manner.workers)
+    experiment = experiment.changed(save=manner.save, rate=share)
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
     command = ["dowse", *map(without_password, sys.argv[1:])]
@@ -115,7 +116,7 @@ def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -
     return rate / (workers or (usable_cores() if engine == "processes" else 1))
 
 
-def engine_of(manner: Manner, report: "Reporter") -> "AnyEngine":
+def engine_of(manner: Manner, report: "Reporter") -> "Engine":
     """Where the attacks take place."""
     from dowse.running.engines import make_engine
 
