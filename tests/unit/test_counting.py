@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dowse.core.result import End
-from dowse.figures.curves import compute
+from dowse.figures.figure2 import compute
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
-from dowse.figures.setting import Setting
 from dowse.report import compare_stores
 from dowse.report.data.gather import gather
 from dowse.report.html.failures import failures
@@ -45,7 +45,7 @@ def test_a_comparison_of_stores_leaves_it_out(folder: Path, tmp_path: Path) -> N
 
 
 def test_figure_2_leaves_it_out(folder: Path) -> None:
-    (panel,) = compute(Laboratory(replace(Setting(), store=folder)))["panels"]
+    (panel,) = compute(Laboratory(replace(FigureSettings(), store=folder)))["panels"]
     assert [curve["attacked"] for curve in panel["curves"]] == [3, 4]
 
 

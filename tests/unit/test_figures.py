@@ -10,12 +10,12 @@ from scipy import stats
 
 from dowse.api import attack
 from dowse.errors import InputError
-from dowse.figures import bands, biases, curves, film, iterations, norms
+from dowse.figures import bootstrap_bands, figure1a, figure1b, figure1c, figure1de, figure2
+from dowse.figures.attack_path import follow
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
 from dowse.figures.scene import Scene
-from dowse.figures.setting import Setting
-from dowse.figures.truth import cosines, true_gradients
-from dowse.figures.walk import follow
+from dowse.figures.true_gradient import cosines, true_gradients
 from dowse.maths import theory
 from dowse.store import StoreWriter
 from tests.stores import CELL, Made, make_store
@@ -32,7 +32,7 @@ def scene(n: int = 3, target: torch.nn.Module = TARGET) -> Scene:
 
 
 def laboratory(n: int = 3, with_fixed: bool = False, **words: object) -> Laboratory:
-    return Laboratory(Setting(**{**SMALL, **words}), with_fixed=with_fixed, scene=scene(n))
+    return Laboratory(FigureSettings(**{**SMALL, **words}), with_fixed=with_fixed, scene=scene(n))
 
 
 def test_true_gradients_of_a_linear_model_are_known():
@@ -64,7 +64,7 @@ def test_cosines_of_rows():
 
 def test_watching_changes_nothing():
     """The watched path is the plain attack's: the same queries, the same success."""
-    setting, place = Setting(**{**SMALL, "iterations": 100}), scene(6)
+    setting, place = FigureSettings(**{**SMALL, "iterations": 100}), scene(6)
     plain = attack(TARGET, place.images, place.labels, method="prgf", surrogate=SURROGATE, budget=400, q=6)
     trails = [follow(place, setting, i) for i in range(6)]
     assert [trail.queries for trail in trails] == plain.queries.tolist()
@@ -73,19 +73,19 @@ def test_watching_changes_nothing():
 
 
 def test_a_trail_has_an_entry_an_iteration_and_ends_in_time():
-    trail = follow(scene(), Setting(**{**SMALL, "iterations": 3, "past_success": True}), 0, [0.1, 1.0])
+    trail = follow(scene(), FigureSettings(**{**SMALL, "iterations": 3, "past_success": True}), 0, [0.1, 1.0])
     assert {len(part) for part in (trail.alpha, trail.lam, trail.transfer, trail.estimated, trail.fixed)} == {3}
     assert all(len(row) == 2 for row in trail.fixed)
 
 
 def test_a_budget_below_one_estimate_is_refused():
     with pytest.raises(InputError, match="ended before its first estimate"):
-        follow(scene(), Setting(**{**SMALL, "budget": 5}), 0)
+        follow(scene(), FigureSettings(**{**SMALL, "budget": 5}), 0)
 
 
 def test_what_is_noted_is_what_theory_makes_of_the_true_cosine():
     """α of many probes is near the true cosine, λ* is Eq. (12) of α, and at λ* = 1 the estimate is the prior."""
-    trail = follow(scene(), Setting(**{**SMALL, "iterations": 4, "past_success": True}), 1)
+    trail = follow(scene(), FigureSettings(**{**SMALL, "iterations": 4, "past_success": True}), 1)
     for α, λ, transfer, estimated in zip(trail.alpha, trail.lam, trail.transfer, trail.estimated, strict=True):
         assert λ == theory.lambda_star(α**2, D, 6)
         if λ == 1:
@@ -94,7 +94,7 @@ def test_what_is_noted_is_what_theory_makes_of_the_true_cosine():
 
 def test_at_λ_1_the_estimate_is_the_transfer_gradient():
     lab = laboratory(with_fixed=True, past_success=True)
-    numbers = biases.compute(lab)
+    numbers = figure1c.compute(lab)
     assert numbers["lambdas"][0] == pytest.approx(1 / D)
     assert numbers["lambdas"][-1] == 1
     for fixed, transfer in zip(numbers["fixed"], numbers["transfer"], strict=True):
@@ -103,12 +103,12 @@ def test_at_λ_1_the_estimate_is_the_transfer_gradient():
 
 def test_the_theory_curve_ends_at_the_transfer_gradient():
     numbers = {"dimension": D, "q": 6, "transfer": [[0.5, -0.3], [0.1]]}
-    assert biases.theory_curve(numbers, np.array([1.0])) == pytest.approx([0.3])
+    assert figure1c.theory_curve(numbers, np.array([1.0])) == pytest.approx([0.3])
 
 
 def test_lead_is_the_difference_at_the_same_iterates():
     numbers = {"star": [[0.5, 0.3], [0.4]], "fixed": [[[0.1, 0.5], [0.3, 0.1]], [[0.4, 0.3]]]}
-    lead = biases.lead_band(numbers)
+    lead = figure1c.lead_band(numbers)
     assert lead.mean == pytest.approx([0.4 / 3, 0.3 / 3])
     assert (lead.low <= lead.mean).all()
     assert (lead.mean <= lead.high).all()
@@ -117,23 +117,23 @@ def test_lead_is_the_difference_at_the_same_iterates():
 def test_the_norms_error_follows_the_chi_law():
     n, D_large = 20_000, 10_000
     slopes = 3.0 * torch.randn(n, generator=generator(0), dtype=torch.float64) / math.sqrt(D_large)
-    found = norms.errors(slopes, 3.0, D_large, 10, generator(1))
+    found = figure1b.errors(slopes, 3.0, D_large, 10, generator(1))
     for S in (2, 10):
         spread = 1 / math.sqrt(2 * n / S)  # of the root of a mean of n/S squares, as if they were normal
-        assert abs(found[S - 1] / norms.expected(S) - 1) < 4 * spread
+        assert abs(found[S - 1] / figure1b.expected(S) - 1) < 4 * spread
 
 
 @pytest.mark.parametrize("S", [1, 3, 50])
 def test_the_expected_error_is_that_of_a_chi_variable(S):
     mean = stats.chi(S).mean() / math.sqrt(S)
-    assert norms.expected(S) == pytest.approx(math.sqrt(stats.chi(S).var() / S + (mean - 1) ** 2))
-    assert norms.expected(S) == pytest.approx(1 / math.sqrt(2 * S), rel=0.12)
+    assert figure1b.expected(S) == pytest.approx(math.sqrt(stats.chi(S).var() / S + (mean - 1) ** 2))
+    assert figure1b.expected(S) == pytest.approx(1 / math.sqrt(2 * S), rel=0.12)
 
 
 def test_figure1b_measures_the_norm_of_a_real_gradient():
-    numbers = norms.compute(laboratory(n=2, samples=20, slopes=600))
+    numbers = figure1b.compute(laboratory(n=2, samples=20, slopes=600))
     errors = np.sqrt((np.array(numbers["errors"]) ** 2).mean(0))
-    assert errors[9] == pytest.approx(norms.expected(10), rel=0.4)  # 2 images × 60 sets, in 48 dimensions
+    assert errors[9] == pytest.approx(figure1b.expected(10), rel=0.4)  # 2 images × 60 sets, in 48 dimensions
     assert errors[0] > errors[4] > errors[19]
     assert numbers["norms"] == pytest.approx(
         true_gradients(TARGET, scene(2).images, scene(2).labels).flatten(1).norm(dim=1).tolist()
@@ -141,17 +141,17 @@ def test_figure1b_measures_the_norm_of_a_real_gradient():
 
 
 def test_means_count_only_images_still_under_attack():
-    found, images = bands.by_iteration([[1.0, 2.0, 3.0], [3.0]])
+    found, images = bootstrap_bands.by_iteration([[1.0, 2.0, 3.0], [3.0]])
     assert found.mean.tolist() == [2, 2, 3]
     assert images.tolist() == [2, 1, 1]
-    assert bands.pooled([np.array([[1.0], [2.0]]), np.array([[6.0]])]).mean == pytest.approx([3])
+    assert bootstrap_bands.pooled([np.array([[1.0], [2.0]]), np.array([[6.0]])]).mean == pytest.approx([3])
 
 
 def test_curves_stop_where_few_images_are_left():
     numbers = {"lam": [[1.0] * 6, [1.0] * 6, [1.0] * 4, [1.0]], "under_attack": [6, 6, 4, 1]}
-    assert iterations.curve(numbers, "lam").drawn == 4
-    assert iterations.curve({"lam": [[1.0, 0.5]]}, "lam").drawn == 2
-    assert "1.000 at iteration 3, where 3 images are left" in iterations.lambda_sentence(numbers)
+    assert figure1de.curve(numbers, "lam").drawn == 4
+    assert figure1de.curve({"lam": [[1.0, 0.5]]}, "lam").drawn == 2
+    assert "1.000 at iteration 3, where 3 images are left" in figure1de.lambda_sentence(numbers)
 
 
 def test_past_success_every_image_is_followed_to_the_end():
@@ -165,28 +165,28 @@ def test_past_success_every_image_is_followed_to_the_end():
 
 
 def test_average_queries_at_any_success_rate():
-    rates, means = curves.averages([10, 20, 60], attacked=4)
+    rates, means = figure2.averages([10, 20, 60], attacked=4)
     assert rates.tolist() == [0.25, 0.5, 0.75]
     assert means.tolist() == [10, 15, 30]
-    assert [len(part) for part in curves.averages([], 5)] == [0, 0]
+    assert [len(part) for part in figure2.averages([], 5)] == [0, 0]
 
 
 def test_figure2_has_a_panel_a_target_and_titles_that_differ(tmp_path):
     other = replace(CELL, target="dowse:other")
     store = make_store(tmp_path, [Made("a", [10, 20, None]), Made("a", [5]), Made("b", [None]), Made("a", [7], other)])
-    first, second = curves.compute(Laboratory(Setting(store=store)))["panels"]
+    first, second = figure2.compute(Laboratory(FigureSettings(store=store)))["panels"]
     assert [(c["title"], c["queries"]) for c in first["curves"]] == [
         ("a (number=0)", [10, 20]), ("a (number=1)", [5]), ("b", [])
     ]  # fmt: skip
     assert [(c["title"], c["attacked"]) for c in second["curves"]] == [("a", 1)]
     with StoreWriter(store) as under_way:
         under_way._database.execute("UPDATE runs SET count = 9 WHERE title = 'b'")
-    first, _ = curves.compute(Laboratory(Setting(store=store)))["panels"]
+    first, _ = figure2.compute(Laboratory(FigureSettings(store=store)))["panels"]
     assert [c["title"] for c in first["curves"]][2:] == ["b, under way"]
 
 
 def test_the_film_begins_with_the_original_and_ends_with_the_verdict():
-    numbers = film.compute(laboratory(image="1.png", q=4))
+    numbers = figure1a.compute(laboratory(image="1.png", q=4))
     assert numbers["image"] == "1.png"
     for row in numbers["rows"].values():
         first, last = row["pictures"][0], row["pictures"][-1]
@@ -197,24 +197,24 @@ def test_the_film_begins_with_the_original_and_ends_with_the_verdict():
 
 
 def test_the_chosen_image_is_the_dearest():
-    numbers, place = film.compute(laboratory(n=5, q=4)), scene(5)
+    numbers, place = figure1a.compute(laboratory(n=5, q=4)), scene(5)
     words = {"surrogate": SURROGATE, "budget": 400, "q": 4}
     costs = [attack(TARGET, place.images, place.labels, method=method, **words) for method in ("rgf", "prgf")]
     assert all(cost.success.all() for cost in costs)
     assert numbers["image"] == f"{int((costs[0].queries + costs[1].queries).argmax())}.png"
     assert numbers["basis"].startswith("of 5 images that both methods fool")
     with pytest.raises(InputError, match=r"none of the images looked at.*1.png"):
-        film.compute(laboratory(image="11.png"))
+        figure1a.compute(laboratory(image="11.png"))
 
 
 @pytest.mark.parametrize(
     ("queries", "marks"), [(30, 3), (200, 3), (201, 4), (600, 7), (601, 5), (3001, 5), (50_000, 7)]
 )
 def test_pictures_are_few_and_reach_the_end(queries, marks):
-    found = film._marks(queries)
+    found = figure1a._marks(queries)
     assert len(found) == marks
     assert found[0] == 0
-    assert found[-1] >= min(queries, film.STEPS[-1] * (film.MOST - 1))
+    assert found[-1] >= min(queries, figure1a.STEPS[-1] * (figure1a.MOST - 1))
 
 
 @pytest.mark.parametrize(
@@ -228,4 +228,4 @@ def test_pictures_are_few_and_reach_the_end(queries, marks):
 )
 def test_bad_settings(words, said):
     with pytest.raises(InputError, match=said):
-        Setting(**words)
+        FigureSettings(**words)

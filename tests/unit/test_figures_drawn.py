@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 
 from dowse.errors import InputError
-from dowse.figures import FIGURES, Setting, catalogue, curves, find_figure, make_figure, panel, style
+from dowse.figures import FIGURES, FigureSettings, figure2, find_figure, make_figure, panel, style
 from dowse.figures.panel import Laboratory
 from tests.unit.test_figures import SMALL, scene
 
-NOWHERE = Setting(target="dowse:no_such_model", **SMALL)
+NOWHERE = FigureSettings(target="dowse:no_such_model", **SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(panel, "make_scene", lambda setting: scene(3))
-        made = make_figure("figure1", Setting(**SMALL), folder, command=["dowse", "figure", "figure1"])
+        made = make_figure("figure1", FigureSettings(**SMALL), folder, command=["dowse", "figure", "figure1"])
     return folder, made
 
 
@@ -94,7 +94,7 @@ def test_an_unknown_figure_names_the_nearest():
 def test_the_paths_are_walked_once_for_all_parts(monkeypatch):
     calls = []
     monkeypatch.setattr(panel, "follow", lambda *arguments: calls.append(arguments[2]))
-    lab = Laboratory(Setting(**SMALL), scene=scene(3))
+    lab = Laboratory(FigureSettings(**SMALL), scene=scene(3))
     assert lab.trails is lab.trails
     assert calls == [0, 1, 2]
 
@@ -117,9 +117,9 @@ def test_figure2_takes_any_number_of_targets_and_methods(targets, tmp_path):
         {"target": f"jpeg:75+dowse:net{i}", "norm": ("l2", "linf")[i % 2], "curves": lines} for i in range(targets)
     ]
     numbers = {"panels": panels}
-    with style.sheet(catalogue._size(curves.FIGURE2, numbers)) as figure:
-        curves.draw(figure, numbers)
+    with style.sheet(figure2.FIGURE2.size(numbers)) as figure:
+        figure2.draw(figure, numbers)
         style.save(figure, tmp_path, "figure2")
     assert (tmp_path / "figure2.png").stat().st_size > 5000
-    assert "RGF 66.7%, 25 queries" in curves.sentence(numbers)
-    assert "nothing 0.0%, none fooled" in curves.sentence(numbers)
+    assert "RGF 66.7%, 25 queries" in figure2.sentence(numbers)
+    assert "nothing 0.0%, none fooled" in figure2.sentence(numbers)

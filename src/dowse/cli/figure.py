@@ -50,7 +50,7 @@ def figure(
     with failing_kindly():
         import torch
 
-        from dowse.figures import Setting, find_figure, make_figure
+        from dowse.figures import FigureSettings, find_figure, make_figure
         from dowse.wording import without_password
 
         if threads is not None:
@@ -62,7 +62,7 @@ def figure(
             "norm_period": norm_period, "lambdas": lambdas,
             "samples": samples, "slopes": slopes, "image": image, "store": store, "experiment": experiment,
         }  # fmt: skip
-        setting = Setting(**{word: value for word, value in words.items() if value is not None})
+        setting = FigureSettings(**{word: value for word, value in words.items() if value is not None})
         with _bars() as bars:
             made = make_figure(
                 name,

@@ -2,22 +2,23 @@
 
 import json
 import shlex
+import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dowse.errors import InputError, nearest
 from dowse.figures import style
-from dowse.figures.biases import FIGURE1C
-from dowse.figures.curves import FIGURE2, sheet_size
-from dowse.figures.film import FIGURE1A
-from dowse.figures.iterations import FIGURE1D, FIGURE1E
-from dowse.figures.norms import FIGURE1B
+from dowse.figures.figure1a import FIGURE1A
+from dowse.figures.figure1b import FIGURE1B
+from dowse.figures.figure1c import FIGURE1C
+from dowse.figures.figure1de import FIGURE1D, FIGURE1E
+from dowse.figures.figure2 import FIGURE2
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory, Numbers, Panel, Tell
-from dowse.figures.setting import Setting
+from dowse.machine.files import write_file
 from dowse.machine.packages import versions
-from dowse.wording import rounded
+from dowse.wording import day, rounded
 
 PANELS = {panel.name: panel for panel in (FIGURE1A, FIGURE1B, FIGURE1C, FIGURE1D, FIGURE1E, FIGURE2)}
 WHOLE = "figure1"
@@ -42,7 +43,7 @@ def find_figure(name: str) -> list[Panel]:
 
 def make_figure(
     name: str,
-    setting: Setting,
+    setting: FigureSettings,
     folder: Path,
     *,
     redraw: bool = False,
@@ -61,28 +62,19 @@ def make_figure(
         records = {}
         for panel in panels:
             records[panel.name] = _record(panel, lab, command)
-            _write(folder, panel, records[panel.name])
+            text = json.dumps(records[panel.name], ensure_ascii=False, indent=1)
+            write_file(folder / f"{panel.name}.json", text + "\n")
     files: list[Path] = []
     sentences: list[str] = []
     for panel in panels:
         numbers = records[panel.name]["numbers"]
-        with style.sheet(_size(panel, numbers)) as figure:
+        with style.sheet(panel.size(numbers)) as figure:
             panel.draw(figure, numbers)
             files += style.save(figure, folder, panel.name)
         sentences.append(panel.sentence(numbers))
     if len(panels) > 1:
         files += _draw_whole(name, panels, {key: record["numbers"] for key, record in records.items()}, folder)
     return Made(files, sentences)
-
-
-def _size(panel: Panel, numbers: Numbers) -> tuple[float, float]:
-    """A panel's size; figure 2 grows with its targets, figure 1a with its pictures."""
-    width, height = panel.size
-    if panel is FIGURE2:
-        return sheet_size(numbers)
-    if panel is FIGURE1A:
-        return 0.5 + 1.16 * len(numbers["marks"]), height
-    return width, height
 
 
 def _draw_whole(name: str, panels: Sequence[Panel], numbers: dict[str, Numbers], folder: Path) -> tuple[Path, Path]:
@@ -98,23 +90,18 @@ def _draw_whole(name: str, panels: Sequence[Panel], numbers: dict[str, Numbers],
 
 
 def _record(panel: Panel, lab: Laboratory, command: Sequence[str]) -> dict[str, Any]:
-    numbers: Numbers = _rounded(panel.compute(lab))  # as they will be read again
+    """A panel's numbers, as they will be read again, floats to six digits; and what it took to compute them."""
+    numbers: Numbers = json.loads(json.dumps(panel.compute(lab)), parse_float=lambda text: rounded(float(text), 6))
     return {
         "figure": panel.name,
         "sentence": panel.sentence(numbers),
         "command": shlex.join(command),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "date": day(time.time()),
         "versions": versions("matplotlib"),
         "setting": lab.setting.record(),
         "about": {} if panel is FIGURE2 else lab.about(),
         "numbers": numbers,
     }
-
-
-def _write(folder: Path, panel: Panel, record: dict[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, ensure_ascii=False, indent=1)
-    (folder / f"{panel.name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _read(folder: Path, panel: Panel) -> dict[str, Any]:
@@ -128,12 +115,3 @@ def _read(folder: Path, panel: Panel) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("figure") != panel.name:
         raise InputError(f"{file} does not hold the numbers of {panel.name}: leave out --redraw, to compute them")
     return record
-
-
-def _rounded(value: Any) -> Any:
-    """The same values, floats to six digits."""
-    if isinstance(value, float):
-        return rounded(value, 6)
-    if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list | tuple) else value

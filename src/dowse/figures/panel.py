@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dowse.figures.attack_path import Trail, follow
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.scene import Scene, make_scene
-from dowse.figures.setting import Setting
 from dowse.figures.style import AnyFigure
-from dowse.figures.walk import Trail, follow
 
 Numbers = dict[str, Any]
 Tell = Callable[[str, int, int], None]
@@ -29,7 +29,7 @@ class Laboratory:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: FigureSettings,
         tell: Tell = lambda what, done, total: None,
         with_fixed: bool = False,
         scene: Scene | None = None,
@@ -76,7 +76,7 @@ class Panel:
     Attributes:
         name: Its word on the command line.
         about: What it shows, in a line.
-        size: Of the drawing, in inches.
+        size: From the numbers to width and height of their drawing, in inches.
         compute: From a laboratory to its numbers, which JSON can hold.
         draw: Draws the numbers on a figure or a part of one.
         sentence: What the numbers say.
@@ -84,7 +84,7 @@ class Panel:
 
     name: str
     about: str
-    size: tuple[float, float]
+    size: Callable[[Numbers], tuple[float, float]]
     compute: Callable[[Laboratory], Numbers]
     draw: Callable[[AnyFigure, Numbers], None]
     sentence: Callable[[Numbers], str]

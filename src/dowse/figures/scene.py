@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dowse.core.inputs import check_target
 from dowse.core.target import as_target
 from dowse.errors import InputError
-from dowse.figures.setting import Setting
+from dowse.figures.figure_settings import FigureSettings
 from dowse.images.class_names import imagenet_names
 from dowse.images.image_set import UNREADABLE
 from dowse.images.photographs import PHOTOGRAPHS
@@ -51,7 +51,7 @@ class Scene:
         return imagenet_names()[label] if classes == len(imagenet_names()) else f"class {label}"
 
 
-def make_scene(setting: Setting) -> Scene:
+def make_scene(setting: FigureSettings) -> Scene:
     """Load what a setting names, and keep the first `count` images that the target classifies rightly.
 
     Without `images` they are those of `data/nips17_dev500` of $DOWSE_SHARED if there are, else the demo's photographs.
@@ -80,17 +80,17 @@ def make_scene(setting: Setting) -> Scene:
     return Scene(target, surrogate, torch.stack(images), torch.tensor(labels), names, left_out, _source(setting))
 
 
-def _source(setting: Setting) -> str:
+def _source(setting: FigureSettings) -> str:
     path = _path(setting)
     return "the demo's photographs" if path == PHOTOGRAPHS else Path(path).name
 
 
-def _path(setting: Setting) -> str:
+def _path(setting: FigureSettings) -> str:
     shared = shared_folder() / SHARED_SET
     return setting.images or (str(shared) if shared.is_dir() else PHOTOGRAPHS)
 
 
-def _read(setting: Setting) -> Iterator[tuple[str, Tensor, int | None]]:
+def _read(setting: FigureSettings) -> Iterator[tuple[str, Tensor, int | None]]:
     """Names, pixels (C, H, W) and labels of a set, one by one; what cannot be read is passed over."""
     source, side = open_images(_path(setting)), input_size(setting.target)
     for i, entry in enumerate(source.entries):

@@ -13,7 +13,7 @@ from dowse.errors import InputError
 from dowse.estimators import RGF
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
-from dowse.figures.truth import true_gradients
+from dowse.figures.true_gradient import true_gradients
 from dowse.maths import theory
 from dowse.maths.geometry import Ball
 from dowse.maths.sampling import sphere
@@ -115,4 +115,6 @@ def sentence(numbers: Numbers) -> str:
     )
 
 
-FIGURE1B = Panel("figure1b", "error of the norm estimate against S", (3.5, 2.7), compute, draw, sentence)
+FIGURE1B = Panel(
+    "figure1b", "error of the norm estimate against S", lambda numbers: (3.5, 2.7), compute, draw, sentence
+)

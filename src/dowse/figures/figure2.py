@@ -154,4 +154,4 @@ def sentence(numbers: Numbers) -> str:
     return "\n".join(said)
 
 
-FIGURE2 = Panel("figure2", "average queries at any success rate, from a store", (7.6, 3.4), compute, draw, sentence)
+FIGURE2 = Panel("figure2", "average queries at any success rate, from a store", sheet_size, compute, draw, sentence)

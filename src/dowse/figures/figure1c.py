@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dowse.figures import style
-from dowse.figures.bands import Band, pooled
+from dowse.figures.bootstrap_bands import Band, pooled
 from dowse.figures.panel import Laboratory, Numbers, Panel
 from dowse.maths import theory
 
@@ -80,4 +80,6 @@ def sentence(numbers: Numbers) -> str:
     )
 
 
-FIGURE1C = Panel("figure1c", "cosine of estimates with fixed λ and with λ*", (3.5, 2.7), compute, draw, sentence)
+FIGURE1C = Panel(
+    "figure1c", "cosine of estimates with fixed λ and with λ*", lambda numbers: (3.5, 2.7), compute, draw, sentence
+)

@@ -14,9 +14,9 @@ from dowse.core.flow import Flow, Note, PriorAt, Query
 from dowse.errors import InputError
 from dowse.estimators import PRGF, Estimator
 from dowse.estimators.rgf import State
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.scene import Scene
-from dowse.figures.setting import Setting
-from dowse.figures.truth import cosines, true_gradients
+from dowse.figures.true_gradient import cosines, true_gradients
 from dowse.maths.geometry import Ball
 
 
@@ -124,7 +124,7 @@ class Trail:
         return asdict(self)
 
 
-def follow(scene: Scene, setting: Setting, index: int, lambdas: Sequence[float] = ()) -> Trail:
+def follow(scene: Scene, setting: FigureSettings, index: int, lambdas: Sequence[float] = ()) -> Trail:
     """Attack one image by P-RGF with λ* and compare what it saw with the truth, and with fixed λ if any are given."""
     x, label = scene.images[index : index + 1], scene.labels[index : index + 1]
     watched = Watched(PRGF(q=setting.q, norm_period=setting.norm_period))
@@ -162,7 +162,7 @@ def follow(scene: Scene, setting: Setting, index: int, lambdas: Sequence[float] 
 
 
 def _fixed(
-    scene: Scene, setting: Setting, points: Tensor, labels: Tensor, truth: Tensor, lambdas: Sequence[float]
+    scene: Scene, setting: FigureSettings, points: Tensor, labels: Tensor, truth: Tensor, lambdas: Sequence[float]
 ) -> list[list[float]]:
     """The cosines to the true gradients, (n, *s), of estimates with fixed λ at the points, (n, *s): n lists."""
     columns = []

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from dowse.figures import style
-from dowse.figures.bands import Band, by_iteration
+from dowse.figures.bootstrap_bands import Band, by_iteration
 from dowse.figures.panel import Laboratory, Numbers, Panel
 
 FEWEST = 3  # a mean of fewer images is not drawn
@@ -123,8 +123,10 @@ def cosine_sentence(numbers: Numbers) -> str:
     )
 
 
-FIGURE1D = Panel("figure1d", "λ* along the iterations", (3.5, 2.9), compute_lambda, draw_lambda, lambda_sentence)
+FIGURE1D = Panel(
+    "figure1d", "λ* along the iterations", lambda numbers: (3.5, 2.9), compute_lambda, draw_lambda, lambda_sentence
+)
 FIGURE1E = Panel(
-    "figure1e", "cosine of transfer and of estimated gradient along the iterations", (3.5, 2.9), compute_cosines,
-    draw_cosines, cosine_sentence,
+    "figure1e", "cosine of transfer and of estimated gradient along the iterations", lambda numbers: (3.5, 2.9),
+    compute_cosines, draw_cosines, cosine_sentence,
 )  # fmt: skip
