@@ -11,6 +11,7 @@ import dowse
 from dowse.core.prior import gradient_of
 from dowse.defences import Jpeg, Randomization
 from dowse.maths.losses import Objective
+from dowse.settings import AttackSettings
 from dowse.surrogates.ensemble import Ensemble
 from dowse.surrogates.prior import Surrogate, SurrogatePrior, as_prior, resized
 from dowse.surrogates.smoothing import smoothed
@@ -252,7 +253,7 @@ def test_a_randomised_surrogate_draws_from_the_images_turn():
         (lambda: Surrogate(NEAR, smooth=4), "must be odd, got 4"),
         (lambda: Surrogate(NEAR, smooth=0), "smooth"),
         (lambda: prior([NEAR], combine="best"), "combine='best' is unknown"),
-        (lambda: prior(NEAR, combine="average"), "combine='average' is unknown"),
+        (lambda: AttackSettings(combine="average"), "combine='average' is unknown"),
         (lambda: prior([]), "at least one"),
         (lambda: prior([NEAR, 7]), "got int"),
         (lambda: prior(3.0), "got float"),

@@ -33,8 +33,6 @@ def drive(
     answers back. As a task ends the next one enters, so batches stay full and memory does not grow with the number
     of tasks. What a log recalls is charged and judged like any other answer, and the target never sees it.
     """
-    if concurrency < 1:
-        raise InputError(f"concurrency must be at least 1, got {concurrency}")
     return _Driver(rules, oracle, prior, concurrency, observers, log).run(iter(tasks))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
-from dowse.errors import InputError, count
+from dowse.errors import InputError
 from dowse.maths.losses import Objective
 
 
@@ -41,8 +41,6 @@ class Oracle:
         batch_size: int | None = None,
         mask: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        if batch_size is not None:
-            count(batch_size=batch_size)
         self.target = as_target(target)
         if self.target.in_training:
             warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)

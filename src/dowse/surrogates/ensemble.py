@@ -23,7 +23,7 @@ class Ensemble:
 
     takes_turns = True
 
-    def __init__(self, priors: Sequence[Prior], combine: str = "mean") -> None:
+    def __init__(self, priors: Sequence[Prior], combine: Combine = "mean") -> None:
         choose("combine", combine, get_args(Combine))
         if not priors:
             raise InputError("a list of surrogates must name at least one, got none")

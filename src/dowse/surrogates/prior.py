@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from dowse.core.inputs import check_fits
 from dowse.core.oracle import default_batch_size
 from dowse.core.prior import Prior, finite
 from dowse.core.target import as_target
-from dowse.errors import InputError, choose, count
+from dowse.errors import InputError, count
 from dowse.maths.losses import Objective
 from dowse.settings import Combine
 from dowse.surrogates.ensemble import Ensemble
@@ -191,12 +191,11 @@ def as_prior(
     objective: Objective,
     like: Tensor,
     *,
-    combine: str = "mean",
+    combine: Combine = "mean",
     batch_size: int | None = None,
     classes: int | None = None,
 ) -> Prior | None:
     """The prior of what the caller gave, checked against one image, (C, H, W), and the target's number of classes."""
-    choose("combine", combine, get_args(Combine))
     if surrogate is None:
         return None
     if isinstance(surrogate, list | tuple):
