@@ -9,10 +9,10 @@ class BudgetError(RuntimeError):
 
 @dataclass
 class Account:
-    """One image's account.
+    """One task's account.
 
     Attributes:
-        budget: The most queries the image may cost.
+        budget: The most queries the task may cost.
         charged: Queries reserved or answered; never above the budget.
         queries: Rows answered.
         sent: Rows handed to the target, answered or not.
@@ -30,37 +30,37 @@ class Account:
 
 
 class Ledger:
-    """The accounts of the images that are being attacked now."""
+    """The accounts of the tasks that are being attacked now, by their indices."""
 
     def __init__(self) -> None:
         self._accounts: dict[int, Account] = {}
 
-    def open(self, image: int, budget: int, sent: int = 0) -> None:
-        """Start an account of `budget` queries for an image, of which `sent` rows were handed over in vain before."""
-        self._accounts[image] = Account(budget, sent=sent)
+    def open(self, index: int, budget: int, sent: int = 0) -> None:
+        """Start an account of `budget` queries for a task, of which `sent` rows were handed over in vain before."""
+        self._accounts[index] = Account(budget, sent=sent)
 
-    def account(self, image: int) -> Account:
-        """The account of an image."""
-        return self._accounts[image]
+    def account(self, index: int) -> Account:
+        """The account of a task."""
+        return self._accounts[index]
 
-    def remaining(self, image: int) -> int:
-        """How many more queries an image can pay for."""
-        return self._accounts[image].remaining
+    def remaining(self, index: int) -> int:
+        """How many more queries a task can pay for."""
+        return self._accounts[index].remaining
 
-    def charge(self, image: int, n: int) -> None:
+    def charge(self, index: int, n: int) -> None:
         """Reserve n queries, or raise BudgetError and reserve none."""
-        account = self._accounts[image]
+        account = self._accounts[index]
         if n > account.remaining:
-            raise BudgetError(f"image {image} asks for {n} queries and has {account.remaining} left")
+            raise BudgetError(f"image {index} asks for {n} queries and has {account.remaining} left")
         account.charged += n
 
-    def settle(self, image: int, *, charged: int, answered: int, sent: int) -> None:
+    def settle(self, index: int, *, charged: int, answered: int, sent: int) -> None:
         """Turn a reservation into what happened: rows answered are queries, the rest goes back to the budget."""
-        account = self._accounts[image]
+        account = self._accounts[index]
         account.charged -= charged - answered
         account.queries += answered
         account.sent += sent
 
-    def close(self, image: int) -> Account:
+    def close(self, index: int) -> Account:
         """End an account and hand it over."""
-        return self._accounts.pop(image)
+        return self._accounts.pop(index)
