@@ -81,7 +81,11 @@ class Run:
         return self.checked(Task(index, image.id or "", image.x, image.label, image.target_label))
 
     def checked(self, task: Task) -> Task:
-        """A task as it is attacked, with an id, its image on the 8-bit grid if that is wanted; or an InputError."""
+        """A task as it is attacked, with an id, its image in one piece of memory, on the 8-bit grid if wanted.
+
+        InputError if it cannot be attacked. The layout is the same for all from here on: sums over pixels have one
+        order, and views are always possible.
+        """
         check_pixels(task.x, rank=3)
         if _kind(task.x) != self.kind:
             raise InputError(
@@ -95,7 +99,8 @@ class Run:
         if task.target_label is not None and task.target_label == task.label:
             raise InputError(f"image {task.index}: the wanted class {task.label} is its label already")
         self.attack.check(task.x)
-        x = snapped(task.x) if self.settings.quantize else task.x.detach()
+        x = task.x.detach().contiguous()
+        x = snapped(x) if self.settings.quantize else x
         return replace(task, x=x, id=task.id or image_id(task.x, task.label))
 
     def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Iterator[Outcome]:

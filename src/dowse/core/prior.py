@@ -120,8 +120,8 @@ def _transparent(surrogate: Prior) -> Transparent:
 
 
 def finite(gradient: Tensor) -> Tensor:
-    """A surrogate's gradient, (*s), or zero with a warning where it is not finite."""
+    """A surrogate's gradient, (*s), in one piece of memory, or zero with a warning where it is not finite."""
     if gradient.isfinite().all():
-        return gradient
+        return gradient.contiguous()
     warnings.warn("the surrogate's gradient is not finite: it counts as zero", stacklevel=2)
     return torch.zeros_like(gradient)
