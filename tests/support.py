@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import dowse
 from dowse.core.flow import Answer, Note, PriorAt, Query, Question
 
 SHAPE = (3, 4, 4)
@@ -20,6 +21,14 @@ def generator(seed: int) -> torch.Generator:
 def pictures(n: int, seed: int = 0, dtype: torch.dtype = torch.float64, shape: tuple[int, ...] = SHAPE) -> Tensor:
     """n random images, (n, *shape), away from the ends of [0, 1]."""
     return (0.2 + 0.6 * torch.rand(n, *shape, generator=generator(seed), dtype=torch.float64)).to(dtype)
+
+
+def attack_anyway(*args: Any, **settings: Any) -> dowse.Result:
+    """What becomes of images, also where the target fails on all of them and `dowse.attack` raises for that."""
+    try:
+        return dowse.attack(*args, **settings)
+    except dowse.TargetFailedError as error:
+        return dowse.Result(error.outcomes)
 
 
 def rowwise(x: Tensor, W: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dowse.core.inputs import Image
     from dowse.core.observers import Observer, Progress
     from dowse.core.result import End, Outcome, Result, Summary
-    from dowse.errors import InputError
+    from dowse.errors import InputError, TargetFailedError
     from dowse.surrogates.prior import Surrogate
 
 __version__ = "0.2.0.dev0"
@@ -24,6 +24,7 @@ __all__ = [
     "Result",
     "Summary",
     "Surrogate",
+    "TargetFailedError",
     "attack",
     "estimate",
     "stream",
@@ -36,7 +37,7 @@ _HOMES = {
     "dowse.core.inputs": ("Image",),
     "dowse.core.observers": ("Observer", "Progress"),
     "dowse.core.result": ("End", "Outcome", "Result", "Summary"),
-    "dowse.errors": ("InputError",),
+    "dowse.errors": ("InputError", "TargetFailedError"),
     "dowse.surrogates.prior": ("Surrogate",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -16,10 +16,10 @@ from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.method import take_facts
 from dowse.core.observers import Observer
-from dowse.core.result import End, Outcome, Result
+from dowse.core.result import End, Outcome, Result, some_attacked
 from dowse.core.target import TargetLike
 from dowse.core.task import Task
-from dowse.errors import InputError
+from dowse.errors import InputError, TargetFailedError
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
 from dowse.prepare import OnProgress, Run
@@ -91,6 +91,11 @@ def attack(
 
     Returns:
         A Result with success (N,), queries (N,), sent (N,), adversarial (N, C, H, W), end and summary().
+
+    Raises:
+        InputError: What was passed cannot be used; no query was spent.
+        TargetFailedError: The target failed on every image that was there to be attacked; its `outcomes` are what
+            became of each.
     """
     settings = AttackSettings(
         method=method, options=options, combine=combine, norm=norm, eps=eps, step=step, budget=budget, seed=seed,
@@ -106,7 +111,8 @@ def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> 
     """Attack any number of images lazily and yield each Outcome as it comes, in the order in which they end.
 
     Memory depends on concurrency, q and the image's size, never on the number of images. Each image is checked as it
-    enters, the first one and all settings before any query.
+    enters, the first one and all settings before any query. If the target failed and not one image could be attacked, a
+    TargetFailedError follows the last outcome.
 
     Args:
         target: As in `attack`.
@@ -125,7 +131,7 @@ def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> 
             raise InputError(f"{name}= goes with attack(); in a stream each dowse.Image carries its own")
     live = {name: settings.pop(name) for name in ("surrogate", "observers", "on_progress") if name in settings}
     run = Run(target, AttackSettings.of(settings), first.x, **live)
-    return run.outcomes(run.task(i, image) for i, image in enumerate(chain([first], entering)))
+    return some_attacked(run.outcomes(run.task(i, image) for i, image in enumerate(chain([first], entering))))
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,13 @@ def _attacked(
     names = [None] * len(x) if ids is None else [str(name) for name in ids]
     run = Run(target, settings, x[0], **live)
     images = (Image(*parts) for parts in zip(x, labels, wanted, names, strict=True))
-    return Result(list(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
+    outcomes: list[Outcome] = []
+    try:
+        outcomes.extend(some_attacked(run.outcomes([run.task(i, image) for i, image in enumerate(images)])))
+    except TargetFailedError as error:
+        error.outcomes = Result(outcomes).outcomes
+        raise
+    return Result(outcomes)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,24 @@
 """Errors that give cause and remedy, and the small checks that raise them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
+from typing import Any
 
 
 class InputError(ValueError):
     """What the caller passed cannot be used; the message says what was got, what was expected and what to do."""
+
+
+class TargetFailedError(RuntimeError):
+    """The target fails, so that nothing can be said about it; the message gives the first cause.
+
+    Attributes:
+        outcomes: Of `dowse.attack`: what became of each image, its queries and its cause among it.
+    """
+
+    outcomes: Sequence[Any] = ()
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dowse.core.result import End
+from dowse.errors import TargetFailedError
 from dowse.experiment.file import make_experiment
 from dowse.running.engines import LocalEngine
 from dowse.running.run_experiment import run_experiment
-from dowse.running.run_under_way import TargetFailedError
 from dowse.store import Store, StoreError, StoreWriter, images, schema
 from tests.victims import ROWS, image_file, rows_seen, tables
 

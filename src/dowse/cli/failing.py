@@ -11,9 +11,8 @@ WRONG_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 @contextmanager
 def failing_kindly() -> Iterator[None]:
     """Turn errors that explain themselves into a line on standard error and an exit status."""
-    from dowse.errors import InputError
+    from dowse.errors import InputError, TargetFailedError
     from dowse.running.engines import WorkerFailedError
-    from dowse.running.run_under_way import TargetFailedError
     from dowse.store import StoreError
 
     try:

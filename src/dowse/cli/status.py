@@ -39,8 +39,8 @@ def collect(folder: Path) -> dict[str, Any]:
                 {
                     "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],
                     "images": run.count, "done": len(rows), "fooled": fooled, "already_wrong": wrong,
-                    "success_rate": fooled / (len(rows) - wrong) if len(rows) > wrong else None,
-                    "failed": sum(row.end is End.TARGET_FAILED for row in counted.going_on), "budget": run.budget,
+                    "success_rate": fooled / len(counted.attacked) if counted.attacked else None,
+                    "failed": sum(row.end.failed for row in counted.stored), "budget": run.budget,
                     "queries": sum(row.queries for row in stored), "sent": sum(row.sent for row in stored),
                     "saved_queries": sum(row.saved_queries for row in stored), "logged_answers": answers,
                     "logged_bytes": size, "skipped": run.skipped, **store.replays(run.id),

@@ -1,13 +1,15 @@
 """How an attack on an image ended, and what many of them amount to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+
+from dowse.errors import TargetFailedError
 
 
 class End(StrEnum):
@@ -24,6 +26,16 @@ class End(StrEnum):
     def sentence(self) -> str:
         """The reason in words."""
         return _SENTENCES[self]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the target is at fault, so that it tells nothing about how robust the image is."""
+        return self in (End.NONFINITE, End.TARGET_FAILED)
+
+    @property
+    def attacked(self) -> bool:
+        """Whether the image counts: it was there to be attacked, and the target answered."""
+        return self is not End.ALREADY_WRONG and not self.failed
 
 
 _SENTENCES = {
@@ -78,7 +90,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run in numbers; images that were misclassified from the start are left out of all but `already_wrong`.
+    """A run in numbers; images that were misclassified from the start, or that the target failed on, are left out.
 
     Attributes:
         n: Images attacked.
@@ -88,7 +100,9 @@ class Summary:
         median_queries: The median with every failure counted as infinite.
         mean_queries_budget: The mean with every failure counted at the whole budget.
         queries: All queries of the attacked images.
-        already_wrong: Images left out.
+        already_wrong: Images left out because they were misclassified from the start.
+        failed: Images left out because the target raised an error or answered with NaN or infinite scores.
+        cause: Why the first of these failed; None if none did.
     """
 
     n: int
@@ -99,12 +113,15 @@ class Summary:
     mean_queries_budget: float
     queries: int
     already_wrong: int
+    failed: int = 0
+    cause: str | None = None
 
     def __str__(self) -> str:
+        failed = f"; the target failed on {self.failed}, first with {self.cause}" if self.failed else ""
         return (
             f"{self.successes}/{self.n} fooled (ASR {self.asr:.1%}), AVG. Q {self.mean_queries:.1f}, "
             f"median {self.median_queries:g} (failures infinite), "
-            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong"
+            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong{failed}"
         )
 
 
@@ -170,13 +187,18 @@ class Spent(Protocol):
         """The most queries it was allowed."""
         ...
 
+    @property
+    def cause(self) -> Exception | str | None:
+        """What the target raised."""
+        ...
+
 
 S = TypeVar("S", bound=Spent)
 
 
 def summarize(outcomes: Sequence[Spent]) -> Summary:
     """The numbers of any outcomes, from one run or from many."""
-    attacked = _attacked(outcomes)
+    attacked, failed = _attacked(outcomes), [outcome for outcome in outcomes if outcome.end.failed]
     spent = [outcome.queries for outcome in attacked if outcome.success]
     n, failures = len(attacked), [outcome for outcome in attacked if not outcome.success]
     ordered = sorted(spent) + [math.inf] * len(failures)
@@ -188,9 +210,32 @@ def summarize(outcomes: Sequence[Spent]) -> Summary:
         median_queries=(ordered[(n - 1) // 2] + ordered[n // 2]) / 2 if n else math.nan,
         mean_queries_budget=(sum(spent) + sum(o.budget for o in failures)) / n if n else math.nan,
         queries=sum(outcome.queries for outcome in attacked),
-        already_wrong=len(outcomes) - n,
+        already_wrong=sum(outcome.end is End.ALREADY_WRONG for outcome in outcomes),
+        failed=len(failed),
+        cause=_why(failed[0]) if failed else None,
     )
 
 
+def some_attacked(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The outcomes as they come; after them a TargetFailedError if the target failed and no image was attacked."""
+    attacked, n, failed, first = False, 0, 0, None
+    for n, outcome in enumerate(outcomes, 1):  # noqa: B007 the number is wanted after the last one
+        attacked, failed = attacked or outcome.end.attacked, failed + outcome.end.failed
+        first = outcome if first is None and outcome.end.failed else first
+        yield outcome
+    if first is not None and not attacked:
+        raise TargetFailedError(
+            f"the target failed on {failed} of {n} images and none could be attacked, so nothing is known about its "
+            f"robustness. The first cause: {_why(first)}"
+        ) from first.cause
+
+
 def _attacked(outcomes: Sequence[S]) -> list[S]:
-    return [outcome for outcome in outcomes if outcome.end is not End.ALREADY_WRONG]
+    return [outcome for outcome in outcomes if outcome.end.attacked]
+
+
+def _why(failed: Spent) -> str:
+    """Why the target failed on an image, in words."""
+    cause = failed.cause
+    said = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else cause
+    return (said or failed.end.sentence).rstrip(".")

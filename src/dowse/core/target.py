@@ -1,6 +1,6 @@
 """The one Target protocol: all that the program asks of what is attacked; and what became of the rows handed to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -183,5 +183,20 @@ def checked_scores(scores: object, n: int) -> Tensor:
     """Scores if they are a tensor (n, K), or a TypeError that says what came instead."""
     if not isinstance(scores, Tensor) or scores.ndim != 2 or len(scores) != n:
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}")
+        raise TypeError(f"the target must answer {n} rows with a tensor ({n}, K), got {got}{_remedy(scores)}")
     return scores
+
+
+def _remedy(answer: object) -> str:
+    """How to make scores of what frameworks answer with, where that is known."""
+    if isinstance(answer, Mapping) and "logits" in answer:
+        return ": give lambda x: model(x)['logits']"
+    if hasattr(answer, "logits"):
+        return ": give lambda x: model(x).logits"
+    if isinstance(answer, Mapping):
+        return f": it holds {', '.join(map(repr, answer))}; give lambda x: model(x)[…] with the one that has the scores"
+    if isinstance(answer, tuple):
+        return ": give lambda x: model(x)[0], if the scores come first"
+    if isinstance(answer, list) or type(answer).__name__ == "ndarray":
+        return ": give lambda x: torch.as_tensor(model(x.numpy()))"
+    return ""

@@ -29,6 +29,7 @@ class Snapshot:
         done: Images that ended, in any process, but for those that the target failed on.
         fooled: How many of them were fooled.
         already_wrong: How many of them were misclassified unchanged.
+        nonfinite: How many of them had scores that are not finite.
         here: Images that ended in this process.
         active: Images under attack in this process.
         queries: Queries answered to this process.
@@ -42,6 +43,7 @@ class Snapshot:
     done: int = 0
     fooled: int = 0
     already_wrong: int = 0
+    nonfinite: int = 0
     here: int = 0
     active: int = 0
     queries: int = 0
@@ -51,7 +53,7 @@ class Snapshot:
     @property
     def success_rate(self) -> float | None:
         """The share of attacked images that were fooled; None before the first."""
-        attacked = self.done - self.already_wrong
+        attacked = self.done - self.already_wrong - self.nonfinite
         return self.fooled / attacked if attacked else None
 
     @property

@@ -9,7 +9,7 @@ from torch import Size, Tensor
 from dowse.core.result import End, Summary, summarize
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
-from dowse.errors import InputError
+from dowse.errors import InputError, TargetFailedError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.running.instructions import Instructions
@@ -19,10 +19,6 @@ from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Restarted, Round, Stopped
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
-
-
-class TargetFailedError(RuntimeError):
-    """The target fails on everything; what was answered is kept, and the images that failed are tried again later."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +151,7 @@ class RunUnderWay:
             done=len(rows),
             fooled=sum(row.success for row in rows),
             already_wrong=sum(row.end is End.ALREADY_WRONG for row in rows),
+            nonfinite=sum(row.end is End.NONFINITE for row in rows),
         )
 
     def _counted(self) -> Counted:
@@ -188,13 +185,14 @@ class RunUnderWay:
                     now, active=event.active, queries=now.queries + event.queries, busy=now.busy + event.busy
                 )
             case Ended(row):
-                self.failures = self.failures + 1 if row.end is End.TARGET_FAILED else 0
-                self.cause = row.cause
+                self.failures = self.failures + 1 if row.end.failed else 0
+                self.cause = row.cause or row.end.sentence
                 self.snapshot = replace(
                     now,
                     done=now.done + (row.end is not End.TARGET_FAILED),
                     fooled=now.fooled + row.success,
                     already_wrong=now.already_wrong + (row.end is End.ALREADY_WRONG),
+                    nonfinite=now.nonfinite + (row.end is End.NONFINITE),
                     here=now.here + 1,
                 )
                 self.report.ended(self.snapshot, row)

@@ -25,8 +25,8 @@ class Counted:
 
     @property
     def attacked(self) -> list[Row]:
-        """Of the rows that are done, all but those that the target got wrong from the start."""
-        return [row for row in self.rows if row.end is not End.ALREADY_WRONG]
+        """Of the rows that are done, all but those that the target got wrong from the start or failed on."""
+        return [row for row in self.rows if row.end.attacked]
 
     @property
     def failed(self) -> list[Row]:

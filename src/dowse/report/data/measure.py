@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from dowse.core.result import End, summarize
+from dowse.core.result import summarize
 from dowse.report.data.intervals import bootstrap_mean, median_interval, wilson
 from dowse.report.data.model import Numbers
 from dowse.report.data.success_curve import success_curve
@@ -12,7 +12,7 @@ from dowse.store import Row
 
 def measure(rows: Sequence[Row], budget: int, rate: float = math.nan) -> Numbers:
     """What the rows of one run amount to; `rate` is how many queries a second it asked."""
-    attacked = [row for row in rows if row.end is not End.ALREADY_WRONG]
+    attacked = [row for row in rows if row.end.attacked]
     taken = [row.queries for row in attacked if row.success]
     return Numbers(
         summary=summarize(rows),

@@ -1,0 +1,79 @@
+"""A broken target must not look like a robust one: what failed is left out and said, and where all failed it raises."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import dowse
+from dowse.core.result import End
+from tests.support import Faulty, NotFinite, Tanh, attack_anyway, labels_of, pictures
+
+NET = Tanh(0)
+X = pictures(6)
+Y = labels_of(NET, X)
+RUN = {"method": "rgf", "q": 4, "eps": 0.05, "budget": 20}
+
+
+def refuse(x):
+    raise ConnectionError("nobody listens")
+
+
+BROKEN = [
+    (lambda x: SimpleNamespace(logits=NET(x)), r"got SimpleNamespace: give lambda x: model\(x\)\.logits"),
+    (lambda x: {"logits": NET(x)}, r"got dict: give lambda x: model\(x\)\['logits'\]"),
+    (lambda x: {"out": NET(x)}, r"got dict: it holds 'out'"),
+    (lambda x: (NET(x), None), r"got tuple: give lambda x: model\(x\)\[0\]"),
+    (lambda x: NET(x).numpy(force=True), r"got ndarray: give lambda x: torch\.as_tensor"),
+    (lambda x: NET(x).tolist(), r"got list: give lambda x: torch\.as_tensor"),
+    (lambda x: NET(x)[:, 0], r"got \(6,\)"),
+    (lambda x: NET(x)[:1], r"got \(1, 4\)"),
+    (refuse, "ConnectionError: nobody listens"),
+    (lambda x: NET(x) * torch.nan, "The target answered with NaN or infinite scores"),
+]
+
+
+@pytest.mark.parametrize(("target", "said"), BROKEN)
+def test_a_target_that_always_fails_is_an_error_with_its_cause(target, said):
+    with pytest.raises(dowse.TargetFailedError, match=rf"failed on 6 of 6 images(.|\n)*{said}") as caught:
+        dowse.attack(target, X, Y, **RUN)
+    assert [outcome.index for outcome in caught.value.outcomes] == [0, 1, 2, 3, 4, 5]
+    assert all(outcome.end.failed for outcome in caught.value.outcomes)
+
+
+@pytest.mark.parametrize(("target", "said"), BROKEN)
+def test_a_stream_raises_after_its_last_outcome(target, said):
+    heard = []
+    with pytest.raises(dowse.TargetFailedError, match=said):
+        heard.extend(dowse.stream(target, zip(X, Y.tolist(), strict=True), **RUN))
+    assert len(heard) == 6
+
+
+def test_an_estimate_raises_too():
+    with pytest.raises(dowse.TargetFailedError, match="nobody listens"):
+        dowse.estimate(refuse, X, Y, method="rgf")
+
+
+def test_some_failures_are_left_out_and_counted():
+    result = dowse.attack(Faulty(NET, {1}), X, Y, concurrency=2, batch_size=10, **RUN)
+    failed = [end is End.TARGET_FAILED for end in result.end]
+    summary = result.summary()
+    assert 0 < sum(failed) < 6
+    assert (summary.n, summary.failed, summary.already_wrong) == (6 - sum(failed), sum(failed), 0)
+    assert summary.asr == int(result.success.sum()) / summary.n
+    assert result.success_at(20) == summary.asr
+    assert f"the target failed on {sum(failed)}, first with ConnectionError" in str(summary)
+    assert len(list(dowse.stream(Faulty(NET, {1}), X, concurrency=2, batch_size=10, **RUN))) == 6
+
+
+def test_scores_that_are_not_finite_count_as_failures_of_the_target():
+    target = NotFinite(NET, lambda x: (x == X[0]).flatten(1).all(1))
+    summary = dowse.attack(target, X, Y, **RUN).summary()
+    assert (summary.n, summary.failed, summary.cause) == (5, 1, End.NONFINITE.sentence.rstrip("."))
+
+
+def test_images_that_are_wrong_anyway_are_no_failure_of_the_target():
+    result = dowse.attack(NET, X, (Y + 1) % 4, **RUN)
+    assert (result.summary().n, result.summary().already_wrong, result.summary().failed) == (0, 6, 0)
+    wrong = attack_anyway(NotFinite(NET, lambda x: (x == X[0]).flatten(1).all(1)), X, (Y + 1) % 4, **RUN)
+    assert (wrong.summary().n, wrong.summary().already_wrong, wrong.summary().failed) == (0, 5, 1)
