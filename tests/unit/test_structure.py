@@ -21,6 +21,7 @@ PUBLIC = [
     "Result",
     "Summary",
     "Surrogate",
+    "TargetFailedError",
     "attack",
     "estimate",
     "stream",

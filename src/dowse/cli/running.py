@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dowse.cli.failing import INTERRUPTED
+from dowse.cli.failing import FAILED, INTERRUPTED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +66,10 @@ class Manner:
 
 
 def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
-    """Run an experiment, tell about it, print its table; Ctrl-C ends it after the round with status 130."""
+    """Run an experiment, tell about it, print its table; Ctrl-C ends it after the round with status 130.
+
+    What the target failed on, or no image that could be attacked, is told on standard error, with status 1.
+    """
     from contextlib import closing
 
     import torch
@@ -101,6 +104,9 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
                 raise typer.Exit(INTERRUPTED) from None
     if not manner.quiet and not manner.json:
         show_table(finished)
+    if trouble := [one.trouble for one in finished if one.trouble is not None]:
+        typer.echo("\n".join(f"error: {said}" for said in trouble), err=True)
+        raise typer.Exit(FAILED)
     return finished
 
 

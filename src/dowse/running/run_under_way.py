@@ -30,17 +30,39 @@ class Finished:
         rows: The rows of its tasks that are done, cut to its budget.
         skipped: Images that could not be read, and why.
         elsewhere: Tasks that other processes still attack.
+        failed: The rows of tasks that the target failed on, which are tried again.
     """
 
     plan: PlannedRun
     rows: list[Row]
     skipped: dict[str, str]
     elsewhere: int
+    failed: list[Row] = field(default_factory=list)
 
     @property
     def summary(self) -> Summary:
         """The run in numbers."""
-        return summarize(self.rows)
+        return summarize([*self.rows, *self.failed])
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the run says less about the target than was asked for, and what to do; None if all is well."""
+        summary, title = self.summary, self.plan.title
+        if summary.failed:
+            return (
+                f"the target failed on {summary.failed} of {len(self.rows) + len(self.failed)} images of {title}, "
+                f"which do not count, first with {summary.cause}. Mend the target; the same command goes on"
+            )
+        if self.skipped and not self.rows and not self.elsewhere:
+            name, reason = next(iter(self.skipped.items()))
+            return f"no image of {title} could be read, the first, {name}, because of this: {reason}"
+        if summary.already_wrong and not summary.n and not self.elsewhere:
+            return (
+                f"no image of {title} was attacked: the target misclassifies all {summary.already_wrong} unchanged. "
+                "Check their labels (do they count from 0, in the target's order?), or take the target's own with "
+                "--labels target"
+            )
+        return None
 
 
 @dataclass
@@ -137,7 +159,7 @@ class RunUnderWay:
                 "command tries them again"
             )
         self._tell_replays()
-        finished = Finished(self.plan, counted.rows, skipped, elsewhere)
+        finished = Finished(self.plan, counted.rows, skipped, elsewhere, counted.failed)
         self.report.finished(self.snapshot, finished.summary)
         return finished
 
