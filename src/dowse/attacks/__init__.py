@@ -3,7 +3,9 @@
 from dowse.attacks.autozoom import AutoZOOM
 from dowse.attacks.base import Attack
 from dowse.attacks.baselines import Transfer, WhiteBox
+from dowse.attacks.bases import BASES
 from dowse.attacks.gfcs import GFCS, SimBAODS
+from dowse.attacks.pbo import PBO
 from dowse.attacks.pgd import PGD, pgd
 from dowse.attacks.signhunter import SignHunter
 from dowse.attacks.simba import SimBA
@@ -12,7 +14,9 @@ from dowse.attacks.square import Square
 from dowse.attacks.zoo import ZOO
 
 __all__ = [
+    "BASES",
     "GFCS",
+    "PBO",
     "PGD",
     "SPSA",
     "ZOO",

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.base import Attack
-from dowse.attacks.directions import ods, pulled, towards_goal
 from dowse.core.flow import Answer, Flow, examine, note, opening
 from dowse.errors import positive
+from dowse.estimators.directions import ods, pulled, towards_goal
 from dowse.maths.geometry import Ball, default_step
 
 

@@ -4,19 +4,33 @@ from dataclasses import MISSING, is_dataclass
 from functools import cache
 from typing import Any
 
-from dowse.attacks import GFCS, PGD, SPSA, ZOO, AutoZOOM, SignHunter, SimBA, SimBAODS, Square, Transfer, WhiteBox
+from dowse.attacks import (
+    BASES,
+    GFCS,
+    PBO,
+    PGD,
+    SPSA,
+    ZOO,
+    AutoZOOM,
+    SignHunter,
+    SimBA,
+    SimBAODS,
+    Square,
+    Transfer,
+    WhiteBox,
+)
 from dowse.attacks.adapter import AnyMethod, as_method, as_method_class
 from dowse.attacks.base import Attack
 from dowse.core.method import fields_of
 from dowse.errors import InputError, nearest
-from dowse.estimators import NES, ODSRGF, PRGF, RGF, Averaging, Bandits
+from dowse.estimators import NES, ODSRGF, PRGF, RGF, Averaging, Bandits, PRGFSpan
 from dowse.machine.importing import imported
 from dowse.maths.grid import grid_options
 from dowse.settings import AttackSettings
 
 _KINDS: tuple[type[AnyMethod], ...] = (
     RGF, PRGF, Averaging, NES, SPSA, Bandits, ZOO, AutoZOOM, Square, SignHunter, SimBA, SimBAODS, ODSRGF, GFCS,
-    Transfer, WhiteBox,
+    BASES, PBO, PRGFSpan, Transfer, WhiteBox,
 )  # fmt: skip
 METHODS: dict[str, type[AnyMethod]] = {kind.name: kind for kind in _KINDS}
 

@@ -7,5 +7,6 @@ from dowse.estimators.nes import NES
 from dowse.estimators.ods import ODSRGF
 from dowse.estimators.prgf import PRGF
 from dowse.estimators.rgf import RGF
+from dowse.estimators.span import PRGFSpan
 
-__all__ = ["NES", "ODSRGF", "PRGF", "RGF", "Averaging", "Bandits", "Estimator"]
+__all__ = ["NES", "ODSRGF", "PRGF", "RGF", "Averaging", "Bandits", "Estimator", "PRGFSpan"]

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dowse.core.flow import Flow, Seen, Weights, opening, pull
+from dowse.core.flow import Flow, opening, pull
+from dowse.estimators.directions import any_surrogate, random_outputs
 from dowse.estimators.rgf import RGFFamily, State
 from dowse.maths.sampling import sphere, unit
 
@@ -36,7 +37,7 @@ class ODSRGF(RGFFamily):
     def estimate(self, state: State, x: Tensor, f: float, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
         """ĝ at x, (*s)."""
         known = yield from opening()
-        surrogate = int(torch.randint(known.surrogates, (1,), generator=rng))
+        surrogate = any_surrogate(known, rng)
         u = yield from self.outputs(x, surrogate, rng)
         state = yield from self.settle(state, x, f, rng)
         probes, state = yield from self.probe(state, x, f, lambda: u.clone())
@@ -44,12 +45,7 @@ class ODSRGF(RGFFamily):
 
     def outputs(self, x: Tensor, surrogate: int, rng: torch.Generator) -> Flow[Tensor]:
         """q unit directions ∇ₓ(wᵀz) at x, (*s) -> (q, *s): free."""
-
-        def weights(seen: Seen) -> Weights:
-            w = torch.rand((self.q, len(seen.logits)), generator=rng, dtype=torch.float64)
-            return Weights(logits=2 * w - 1)
-
-        gradients = (yield from pull(x, {surrogate: weights}))[surrogate].gradient
+        gradients = (yield from pull(x, {surrogate: random_outputs(rng, self.q)}))[surrogate].gradient
         assert gradients is not None
         flat = ~gradients.flatten(1).any(1)
         if flat.any():

@@ -46,25 +46,34 @@ def towards_goal(known: Opening, answer: Answer) -> Weighing:
     e_w − e_c, w the class wanted and c the target's best other. For the cross-entropy it is the slope of the
     surrogate's own, ∂f/∂z.
     """
-    goal = known.label if known.wanted is None else known.wanted
-    objective = Objective(known.objective.loss, "logits", known.objective.targeted)
-    if objective.loss == "margin":
-        scores = answer.scores[0].clone()
-        scores[goal] = -torch.inf
-        return Weights(logits=_away(goal, int(scores.argmax()), len(scores), objective.targeted))
+    if known.objective.loss != "margin":
+        return slope_of_loss(known)
+    goal, scores = _goal(known), answer.scores[0].clone()
+    scores[goal] = -torch.inf
+    return Weights(logits=_away(goal, int(scores.argmax()), len(scores), known.objective.targeted))
 
-    def slope(seen: Seen) -> Weights:
+
+def own_loss(known: Opening, seen: Seen) -> Tensor:
+    """f of a surrogate's own logits, a number; differentiable where they are."""
+    objective = Objective(known.objective.loss, "logits", known.objective.targeted)
+    return objective.value(seen.logits.unsqueeze(0), torch.tensor([_goal(known)]))[0]
+
+
+def slope_of_loss(known: Opening) -> Callable[[Seen], Weights]:
+    """∂f/∂z of a surrogate's own logits: pulled by it, a surrogate gives its gradient of f."""
+
+    def weights(seen: Seen) -> Weights:
         with torch.enable_grad():
             z = seen.logits.clone().requires_grad_()
-            (weights,) = torch.autograd.grad(objective.value(z.unsqueeze(0), torch.tensor([goal]))[0], z)
-        return Weights(logits=weights)
+            (slope,) = torch.autograd.grad(own_loss(known, seen._replace(logits=z)), z)
+        return Weights(logits=slope)
 
-    return slope
+    return weights
 
 
 def own_margin(known: Opening) -> Callable[[Seen], Weights]:
     """What to pull a surrogate by to raise its own margin: as `towards_goal`, c being the surrogate's best other."""
-    goal = known.label if known.wanted is None else known.wanted
+    goal = _goal(known)
 
     def weights(seen: Seen) -> Weights:
         logits = seen.logits.clone()
@@ -72,6 +81,11 @@ def own_margin(known: Opening) -> Callable[[Seen], Weights]:
         return Weights(logits=_away(goal, int(logits.argmax()), len(logits), known.wanted is not None))
 
     return weights
+
+
+def _goal(known: Opening) -> int:
+    """The label that the objective is about."""
+    return known.label if known.wanted is None else known.wanted
 
 
 def _away(goal: int, other: int, K: int, targeted: bool) -> Tensor:
