@@ -1,5 +1,6 @@
 """The methods by name, and any other made ready: what a run's settings say becomes an attack."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, is_dataclass
 from functools import cache
 from typing import Any
@@ -22,7 +23,7 @@ from dowse.attacks import (
 from dowse.attacks.adapter import AnyMethod, as_method, as_method_class
 from dowse.attacks.base import Attack
 from dowse.core.method import fields_of
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError, choose, nearest
 from dowse.estimators import NES, ODSRGF, PRGF, RGF, Averaging, Bandits, PRGFSpan
 from dowse.machine.importing import imported
 from dowse.maths.grid import grid_options
@@ -63,6 +64,18 @@ def default_options(kind: type[AnyMethod], *, quantize: bool) -> dict[str, Any]:
     return defaults | (grid_options(defaults) if quantize else {})
 
 
+def without_preset(kind: type[AnyMethod], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with those that `preset` stands for in its place; what is said beside it wins."""
+    given = dict(options)
+    if "preset" not in given:
+        return given
+    preset = given.pop("preset")
+    if not kind.presets:
+        raise InputError(f"{kind.name} has no presets: leave preset={preset!r} out")
+    choose("preset", preset, kind.presets)
+    return dict(kind.presets[preset]) | given
+
+
 def resolve_method(settings: AttackSettings) -> Attack:
     """Make an attack of a name with options, of an estimator object, or of an object with a `flow` of its own."""
     if isinstance(settings.method, str):
@@ -81,12 +94,13 @@ def resolve_method(settings: AttackSettings) -> Attack:
 
 def _construct(kind: type[AnyMethod], settings: AttackSettings) -> AnyMethod:
     known = default_options(kind, quantize=settings.quantize)
-    for option in settings.options:
+    options = without_preset(kind, settings.options)
+    for option in options:
         if option not in known:
             raise InputError(f"{kind.name} has no option {option!r}: {nearest(option, known)}")
     by_the_run = {"norm": settings.norm} | ({} if settings.step is None else {"step": settings.step})
     given = known | {one.name: by_the_run[one.name] for one in fields_of(kind) if one.name in by_the_run}
-    given |= settings.options
+    given |= options
     for option, value in given.items():
         if value is MISSING:
             raise InputError(f"option {option!r} of {kind.name} has no default: give it a value")

@@ -1,6 +1,8 @@
 """What a method says about itself: the half of the contract that estimators and whole attacks share."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 from torch import Tensor
@@ -28,6 +30,7 @@ class Method:
         targeted_loss: The loss of a targeted run, where that is another.
         uses_scores: Whether it looks at `Answer.scores`. The log of a run that may be resumed holds them only then;
             True is the safe word for a method that has not said.
+        presets: Options that belong together, by the word that `preset=` takes.
     """
 
     name: str = "method"
@@ -40,6 +43,7 @@ class Method:
     loss: LossName = "ce"
     targeted_loss: LossName | None = None
     uses_scores: bool = True
+    presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -4,6 +4,7 @@ Its loop over i is one tensor here: q directions are drawn, asked about and aver
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ class PRGF(CosineEstimation):
     Differences to the paper: probes are clipped to the image range unless clip_probes=False, half of them then along
     −u, which is the same slope; and σ grows where f is flat (the paper's released code does that too).
 
+    preset="lean" is q = 10, as Lord et al. (2022) run it: fewer queries where the transfer gradient is good.
+
     Attributes:
         lam: λ, the share of the transfer gradient in each direction; None takes λ* of Eq. (12) or (18).
         exact_subspace: Sample by the remark in A.6, whose directions are exactly orthogonal to v.
@@ -35,6 +38,7 @@ class PRGF(CosineEstimation):
     paper = "Cheng et al. 2019 (NeurIPS), Algorithm 1"
     cost = "λ*: q+2, or 2 where λ*=1, plus S or 2S per period; λ: q+1"
     needs_surrogate = True
+    presets = MappingProxyType({"lean": MappingProxyType({"q": 10})})
 
     lam: float | None = None
     exact_subspace: bool = False

@@ -9,7 +9,8 @@ from dowse.core.flow import Flow, Opening, note, opening, pull
 from dowse.estimators.directions import slope_of_loss
 from dowse.estimators.rgf import RGFFamily, State
 from dowse.maths.sampling import sphere, unit
-from dowse.maths.span import orthonormal, prior_share, projection
+from dowse.maths.span import orthonormal, projection
+from dowse.maths.theory import prior_share
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class PRGFSpan(RGFFamily):
 
     Cost an iteration: a query for each prior (as many as surrogates, and one for the last estimate) and each of the q
     directions, and 1 for the check. The priors are made orthonormal, the random directions orthogonal to them and to
-    each other; then the sum of slopes times directions is the best estimate that these queries allow. It explains
-    the share F = Σα² + (1 − Σα²)·q/(D − m) of ‖∇f‖² on average (`maths.span.objective_span`): no prior can hurt by more
+    each other; then the sum of slopes times directions is the best estimate that these queries allow. It explains the
+    share F = Σα² + (1 − Σα²)·q/(D − m) of ‖∇f‖² on average (`maths.theory.objective_span`): no prior hurts by more
     than the query it costs, so none has to be weighed.
 
     Differences to the original: one finite difference a direction, on the displacement really sent, solved for

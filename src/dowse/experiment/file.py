@@ -101,7 +101,7 @@ class MethodTable(Words):
 
     @model_validator(mode="after")
     def _known_options(self) -> Self:
-        known = {*find_method(self.name).options(), *type(self).model_fields}
+        known = {*find_method(self.name).options(), "preset", *type(self).model_fields}
         for word in self.options:
             if word not in known:
                 raise InputError(f"{self.name} has no option {word!r}: {nearest(word, known)}")

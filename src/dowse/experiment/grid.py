@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dowse.attacks.adapter import AnyMethod
-from dowse.attacks.registry import default_options, find_method, resolve_method
+from dowse.attacks.registry import default_options, find_method, resolve_method, without_preset
 from dowse.core.method import loss_of
 from dowse.errors import InputError
 from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
@@ -64,7 +64,8 @@ def _runs_of(experiment: Experiment, table: MethodTable) -> Iterator[tuple[str, 
     for words, values in itertools.product(_words_of(experiment, table, method), itertools.product(*given.values())):
         options = {option: _as_option(value) for option, value in zip(given, values, strict=True)}
         defaults = default_options(method, quantize=words["quantize"])
-        every = {option: default for option, default in defaults.items() if option not in GRID} | options
+        every = {option: default for option, default in defaults.items() if option not in GRID}
+        every |= without_preset(method, options)
         title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
         yield title, {"method": table.name, "options": every, **words}
 

@@ -3,7 +3,8 @@
 "Improving Black-box Adversarial Attacks with a Transfer-based Prior" (NeurIPS 2019), Sec. 3 and Appendices
 A to C. Throughout, α = vᵀ∇f/‖∇f‖ is the cosine of the prior v, A² = ‖VVᵀ∇f‖²/‖∇f‖² the share of the gradient
 inside the subspace spanned by the d columns of V, and q the number of random directions. `bias` is about
-P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first.
+P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first;
+`span`, of a later paper, about several priors.
 
 Differences to the paper:
 - λ* is J/(J + (K−J)) where Eqs. (12) and (18) print J/K. Factored, J and K−J are both positive: it is the
@@ -15,6 +16,7 @@ Differences to the paper:
 
 from dowse.maths.theory.bias import lambda_star, lambda_star_subspace, objective, objective_subspace, rgf_loss
 from dowse.maths.theory.norms import a_square, gradient_norm
+from dowse.maths.theory.span import objective_span, prior_share
 from dowse.maths.theory.weight import (
     THRESHOLD_C,
     averaging_loss,
@@ -40,6 +42,8 @@ __all__ = [
     "mu_star_approximate",
     "mu_star_subspace",
     "objective",
+    "objective_span",
     "objective_subspace",
+    "prior_share",
     "rgf_loss",
 ]
