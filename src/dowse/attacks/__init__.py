@@ -4,6 +4,7 @@ from dowse.attacks.autozoom import AutoZOOM
 from dowse.attacks.base import Attack
 from dowse.attacks.baselines import Transfer, WhiteBox
 from dowse.attacks.bases import BASES
+from dowse.attacks.dowse import Dowse
 from dowse.attacks.gfcs import GFCS, SimBAODS
 from dowse.attacks.pbo import PBO
 from dowse.attacks.pgd import PGD, pgd
@@ -22,6 +23,7 @@ __all__ = [
     "ZOO",
     "Attack",
     "AutoZOOM",
+    "Dowse",
     "SignHunter",
     "SimBA",
     "SimBAODS",

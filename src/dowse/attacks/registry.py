@@ -13,6 +13,7 @@ from dowse.attacks import (
     SPSA,
     ZOO,
     AutoZOOM,
+    Dowse,
     SignHunter,
     SimBA,
     SimBAODS,
@@ -30,7 +31,7 @@ from dowse.maths.grid import grid_options
 from dowse.settings import AttackSettings
 
 _KINDS: tuple[type[AnyMethod], ...] = (
-    RGF, PRGF, Averaging, NES, SPSA, Bandits, ZOO, AutoZOOM, Square, SignHunter, SimBA, SimBAODS, ODSRGF, GFCS,
+    Dowse, RGF, PRGF, Averaging, NES, SPSA, Bandits, ZOO, AutoZOOM, Square, SignHunter, SimBA, SimBAODS, ODSRGF, GFCS,
     BASES, PBO, PRGFSpan, Transfer, WhiteBox,
 )  # fmt: skip
 METHODS: dict[str, type[AnyMethod]] = {kind.name: kind for kind in _KINDS}

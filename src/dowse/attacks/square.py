@@ -57,7 +57,7 @@ class Square(Attack):
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
         x0, iteration = x, 0
-        start, propose = (_bumps, _moved_mass) if ball.norm == "l2" else (_stripes, _painted)
+        start, propose = (_bumps, _moved_mass) if ball.norm == "l2" else (stripes, _painted)
         x = ball.project(start(x0, ball, rng), x0)
         f = yield from check(x)
         while True:
@@ -81,18 +81,18 @@ class Square(Attack):
         return max(1, min(side, H - 1, W - 1))
 
 
-def _stripes(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
+def stripes(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
     """±ε in vertical stripes one pixel wide, colour by colour."""
     C, _, W = x0.shape
-    return x0 + ball.eps * _signs((C, 1, W), x0, rng)
+    return x0 + ball.eps * random_signs((C, 1, W), x0, rng)
 
 
 def _painted(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with one window at ±ε, a sign for each colour (Algorithm 2)."""
-    window = _window(x, side, rng)
+    window = random_window(x, side, rng)
     for _ in range(TRIES):
         proposal = x.clone()
-        proposal[window] = x0[window] + ball.eps * _signs((len(x), 1, 1), x, rng)
+        proposal[window] = x0[window] + ball.eps * random_signs((len(x), 1, 1), x, rng)
         proposal = ball.project(proposal, x0)
         if not torch.equal(proposal, x):
             break
@@ -106,26 +106,26 @@ def _bumps(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
     top, left = (H % side) // 2, (W % side) // 2
     for row in range(top, H - side + 1, side):
         for column in range(left, W - side + 1, side):
-            δ[:, row : row + side, column : column + side] = _bump(side, x0, rng) * _signs((C, 1, 1), x0, rng)
+            δ[:, row : row + side, column : column + side] = bump(side, x0, rng) * random_signs((C, 1, 1), x0, rng)
     return x0 + ball.eps / float(torch.linalg.vector_norm(δ)) * δ
 
 
 def _moved_mass(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with the mass of two windows, and what clipping had left over, in the first of them (Algorithm 3)."""
     δ, C, ε = x - x0, len(x), ball.eps
-    first, second = _window(x, side, rng), _window(x, side, rng)
+    first, second = random_window(x, side, rng), random_window(x, side, rng)
     both = torch.zeros_like(x)
     both[first] = both[second] = 1
     unused = max(0.0, ε**2 - float(δ.square().sum()))
     mass = ((δ * both).square().sum((1, 2)) + unused / C).sqrt()  # per colour
-    new = _bump(side, x, rng) * _signs((C, 1, 1), x, rng) + _per_colour_unit(δ[first])
+    new = bump(side, x, rng) * random_signs((C, 1, 1), x, rng) + _per_colour_unit(δ[first])
     δ[second] = 0
     δ[first] = _per_colour_unit(new) * mass.view(C, 1, 1)
     length = float(torch.linalg.vector_norm(δ))
     return ball.project(x0 + δ * (ε / length) if length > 0 else x0 + δ, x0)
 
 
-def _bump(side: int, like: Tensor, rng: torch.Generator) -> Tensor:
+def bump(side: int, like: Tensor, rng: torch.Generator) -> Tensor:
     """η of Eq. (2): two pyramids of opposite sign side by side, turned half of the time, (side, side), ‖η‖ = 1."""
     half = side // 2
     η = torch.cat([_pyramid(half, side), -_pyramid(side - half, side)])
@@ -145,13 +145,14 @@ def _pyramid(height: int, width: int) -> Tensor:
     return values / length if len(values) else values
 
 
-def _window(x: Tensor, side: int, rng: torch.Generator) -> tuple[slice, slice, slice]:
+def random_window(x: Tensor, side: int, rng: torch.Generator) -> tuple[slice, slice, slice]:
     """A square window of all colours, anywhere in an image like x."""
     row, column = (int(torch.randint(whole - side + 1, (1,), generator=rng)) for whole in x.shape[-2:])
     return slice(None), slice(row, row + side), slice(column, column + side)
 
 
-def _signs(shape: tuple[int, ...], like: Tensor, rng: torch.Generator) -> Tensor:
+def random_signs(shape: tuple[int, ...], like: Tensor, rng: torch.Generator) -> Tensor:
+    """±1 with equal chance, in the dtype and on the device of `like`."""
     return torch.randint(2, shape, generator=rng).mul(2).sub(1).to(like)
 
 

@@ -66,7 +66,9 @@ def _explain(method: "type[AnyMethod]", console: "Console") -> None:
 
 
 def _needs(method: "type[AnyMethod]") -> str:
-    return "the target's own gradient" if method.whitebox else _yes(method.needs_surrogate)
+    if method.whitebox:
+        return "the target's own gradient"
+    return "no, but uses one" if method.uses_surrogate else _yes(method.needs_surrogate)
 
 
 def _yes(value: bool) -> str:

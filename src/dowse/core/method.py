@@ -23,6 +23,7 @@ class Method:
         paper: Where it comes from.
         cost: Its queries per iteration, in words.
         needs_surrogate: Whether it asks for transfer gradients; without a surrogate a run is then refused.
+        uses_surrogate: Whether it uses surrogates where there are some, though it can do without.
         whitebox: Whether it needs the target's own gradient.
         norms: The norms it is defined for; a run in another one is refused.
         targeted: Whether it can aim at a class; if not, a targeted run is refused.
@@ -37,6 +38,7 @@ class Method:
     paper: str = ""
     cost: str = ""
     needs_surrogate: bool = False
+    uses_surrogate: bool = False
     whitebox: bool = False
     norms: tuple[Norm, ...] = ("l2", "linf")
     targeted: bool = True

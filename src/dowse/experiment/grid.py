@@ -73,7 +73,7 @@ def _runs_of(experiment: Experiment, table: MethodTable) -> Iterator[tuple[str, 
 def _words_of(experiment: Experiment, table: MethodTable, method: type[AnyMethod]) -> Iterator[dict[str, Any]]:
     """Every combination of the words that a method may say for itself, and those that stand for all."""
     axes = {word: table.said(word) or experiment.said(word) or (DEFAULTS[word],) for word in AXES}
-    if not method.needs_surrogate:
+    if not (method.needs_surrogate or method.uses_surrogate):
         axes |= {word: (DEFAULTS[word],) for word in ABOUT_SURROGATES}
     for values in itertools.product(*axes.values()):
         words: dict[str, Any] = dict(zip(axes, values, strict=True))

@@ -1,0 +1,286 @@
+"""Dowse's own attack: a transfer example first, then steps that a Bayesian last layer proposes and answers teach it.
+
+docs/method.md has the algorithm box, the reason for each part and what each is worth.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dowse.attacks.base import Attack
+from dowse.attacks.square import Square, bump, random_signs, random_window, stripes
+from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
+from dowse.errors import count, fraction, positive
+from dowse.estimators.directions import ods
+from dowse.maths.geometry import Ball
+from dowse.maths.last_layer import Posterior, Row, Rows, fit
+
+TRANSFER = 10  # gradients of the transfer example, the second query
+OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
+ODS_STEP, BUMP_STEP = 1 / 6, 0.3  # of ε, before the size that adapts
+GROW, SHRINK, SMALLEST = 1.5, 0.5, 0.05  # the climb's trust region, in ε
+STRETCH, NARROW, NARROWEST, WIDEST = 1.2, 0.9, 0.1, 2.0  # the other arms' step, relative
+REMEMBERED = 0.3  # share of the newest gain in an arm's running mean
+FLOOR = 0.1  # chance of the worst arm relative to the best
+TOP = 10  # classes that λ is fitted on, the target's best at first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dowse(Attack):
+    """Transfer example, then climbs on a learnt last layer, ODS steps and square bumps, whichever pays.
+
+    Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the second
+    query is a transfer example aimed at it. From then on one of three arms moves, drawn with a chance in proportion to
+    what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, `ods`
+    steps ± along a random mixture of a surrogate's outputs, `bump` moves one square window ±. What does not lower f is
+    kept, and every answer, kept or not, becomes a row of the posterior. Without a surrogate only the pixels are learnt
+    from (l2), or nothing (l∞), and windows carry the search.
+
+    Attributes:
+        compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
+        ridge: Noise over signal of an answered row.
+        pixels: Weight of the pixels' kernel beside the features'.
+        memory: How many answers are remembered.
+    """
+
+    name = "dowse"
+    paper = "this project, docs/method.md"
+    cost = "1 a step"
+    uses_surrogate = True
+    loss = "margin"
+
+    compute: int = 5
+    ridge: float = 0.05
+    pixels: float = 0.3
+    memory: int = 64
+
+    def __post_init__(self) -> None:
+        count(compute=self.compute, memory=self.memory)
+        positive(ridge=self.ridge)
+        fraction(pixels=self.pixels)
+
+    def check(self, x: Tensor) -> None:
+        """Raise InputError for what is no image, (C, H, W)."""
+        Square().check(x)
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """Attack x, (C, H, W); ends only from outside."""
+        search = yield from _Search.of(self, x, ball)
+        at = yield from search.begin(f)
+        while True:
+            arm = at.arms.draw(rng)
+            moves = yield from search.moves(arm, at, rng)
+            before, asked = at.f, 0
+            for z in moves:
+                if torch.equal(z, at.x) and arm != "bump":
+                    continue
+                answer, asked = (yield from examine(z)), asked + 1
+                at = yield from search.learn(at, z, answer)
+                if at.x is z:
+                    break
+            at = replace(at, arms=at.arms.after(arm, (at.f - before) / max(asked, 1), won=at.f > before))
+            yield from note(arm=float(ARMS.index(arm)), gain=at.f - before)
+
+
+ARMS = ("climb", "ods", "bump")
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The ways to move, what each has gained a query, and how far it reaches.
+
+    Attributes:
+        gain: The running mean of each arm's gain a query, by name; only arms that can be used stand here.
+        size: The climb's trust region in ε; the step of the others relative to their first.
+        opening: The arm of the next move whatever the gains say; None after the first.
+        turns: Moves so far.
+    """
+
+    gain: dict[str, float]
+    size: dict[str, float]
+    opening: str | None
+    turns: int = 0
+
+    @classmethod
+    def fresh(cls, surrogates: bool, norm: str, f: float) -> "Arms":
+        """Before the first move; each arm is believed to gain a tenth of what is wanted."""
+        usable = ARMS if surrogates else ("climb", "bump") if norm == "l2" else ("bump",)
+        return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), "climb" if surrogates else "bump")
+
+    def draw(self, rng: torch.Generator) -> str:
+        """One of them, with a chance in proportion to its gain."""
+        if self.opening is not None:
+            return self.opening
+        gains = torch.tensor([max(gain, 0.0) for gain in self.gain.values()], dtype=torch.float64)
+        if not gains.isfinite().all():
+            gains = torch.ones_like(gains)
+        chances = gains + FLOOR * gains.max() + 1e-12
+        return list(self.gain)[int(torch.multinomial(chances, 1, generator=rng))]
+
+    def after(self, arm: str, gain: float, *, won: bool) -> "Arms":
+        """What a move that gained so much a query makes of them."""
+        share = 1.0 if self.turns == 0 else REMEMBERED
+        gains = self.gain | {arm: self.gain[arm] + share * (gain - self.gain[arm])}
+        sizes = dict(self.size)
+        if arm == "climb":
+            sizes[arm] = min(1.0, max(sizes[arm] * (GROW if won else SHRINK), SMALLEST))
+        else:
+            sizes[arm] = min(WIDEST, max(sizes[arm] * (STRETCH if won else NARROW), NARROWEST))
+            if won and "climb" in sizes:
+                sizes["climb"] = max(sizes["climb"], 0.25)
+        return Arms(gains, sizes, None, self.turns + 1)
+
+
+@dataclass(frozen=True)
+class _At:
+    """Where the search stands: the best point x, (*s), f there, what surrogates see there, all rows, and the arms."""
+
+    x: Tensor
+    f: float
+    seen: dict[int, Seen]
+    rows: Rows
+    arms: Arms
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What does not change while one image is attacked.
+
+    Attributes:
+        options: The attack's.
+        x0: The image, (*s).
+        ball: The ball around it.
+        known: What was known as the attack began.
+        scales: What each surrogate's features are multiplied by, so that all have the same say.
+        classes: The label, or the class wanted, and the target's best classes at first.
+    """
+
+    options: Dowse
+    x0: Tensor
+    ball: Ball
+    known: Opening
+    scales: tuple[float, ...]
+    classes: Tensor
+
+    @classmethod
+    def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow["_Search"]:
+        known = yield from opening()
+        seen = (yield from look(x0)) if known.surrogates else {}
+        scales = tuple(1 / max(float(seen[i].features.norm()), 1e-9) for i in range(known.surrogates))
+        h = log_scores(known.answer, known)
+        goal = known.label if known.wanted is None else known.wanted
+        best = h.topk(min(TOP, len(h))).indices
+        return cls(options, x0, ball, known, scales, torch.cat([torch.tensor([goal]), best]))
+
+    def begin(self, f: float) -> Flow[_At]:
+        """The unchanged image, whose answer is the first row."""
+        seen = yield from self._look(self.x0)
+        rows = Rows.of(self._row(self.x0, seen, self.known.answer))
+        return _At(self.x0, f, seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f))
+
+    def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
+        """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
+        seen, f = (yield from self._look(z)), float(answer.loss[0])
+        kept = f >= at.f
+        rows = at.rows.add(self._row(z, seen, answer), pin=kept, most=self.options.memory)
+        return replace(at, x=z, f=f, seen=seen, rows=rows) if kept else replace(at, rows=rows)
+
+    def moves(self, arm: str, at: _At, rng: torch.Generator) -> Flow[tuple[Tensor, ...]]:
+        """The points that an arm proposes, in the order in which they are asked about."""
+        ε, size = self.ball.eps, at.arms.size[arm]
+        if arm == "climb":
+            return ((yield from self._climb(at, size * ε)),)
+        if arm == "ods":
+            direction = yield from ods(at.x, self.known, rng)
+            step = ODS_STEP * size * ε * self.ball.steepest(direction)
+        elif self.ball.norm == "l2":
+            step = BUMP_STEP * size * ε * self.ball.steepest(self._bump(at, rng))
+        elif at.arms.turns == 0:
+            return (self.ball.project(stripes(self.x0, self.ball, rng), self.x0),)
+        else:
+            step = 2 * ε * self._bump(at, rng)  # from one side of the ball to the other, wherever it was
+        return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
+
+    def _bump(self, at: _At, rng: torch.Generator) -> Tensor:
+        """One window of random place and colours: a pair of pyramids for l2, flat for l∞, (C, H, W)."""
+        side, direction = Square().side(at.arms.turns, self.x0, self.ball), torch.zeros_like(self.x0)
+        window, colours = random_window(self.x0, side, rng), random_signs((len(self.x0), 1, 1), self.x0, rng)
+        direction[window] = colours * (bump(side, self.x0, rng) if self.ball.norm == "l2" else 1)
+        return direction
+
+    def _climb(self, at: _At, radius: float) -> Flow[Tensor]:
+        """Momentum steps up the posterior's margin, inside the ball and within `radius` of the best point, (*s)."""
+        model = fit(at.rows, self.classes, ridge=self.options.ridge, pixels=self.options.pixels)
+        steps = 1 if not self.known.surrogates else TRANSFER if at.arms.turns == 0 else self.options.compute
+        η = radius if steps == 1 else OVERSHOOT * radius / steps
+        z, seen, momentum = at.x, at.seen, torch.zeros_like(at.x)
+        for _ in range(steps):
+            u = self._margin(model, z, seen)
+            by_feature, by_pixel = model.slope(u)
+            g = by_pixel.view_as(z).clone()
+            if seen:
+                seen = yield from pull(z, self._weights(u, model.scale, by_feature, seen))
+                for one in seen.values():
+                    assert one.gradient is not None
+                    g += one.gradient
+            momentum = momentum + g / max(float(g.abs().mean()), 1e-20)
+            z = z + η * self.ball.steepest(momentum)
+            if radius < self.ball.eps:
+                z = _within(z, at.x, radius, self.ball)
+            z = self.ball.project(z, self.x0)
+        return z
+
+    def _margin(self, model: Posterior, z: Tensor, seen: dict[int, Seen]) -> Tensor:
+        """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
+        h = model.scores(
+            (z - self.x0).flatten(), self._features(seen), self._prior(seen, len(self.known.answer.scores[0]))
+        )
+        goal, u = int(self.classes[0]), torch.zeros_like(h)
+        h[goal] = -math.inf
+        u[int(h.argmax())], u[goal] = 1, -1
+        return u if self.known.wanted is None else -u
+
+    def _weights(self, u: Tensor, λ: float, by_feature: Tensor, seen: dict[int, Seen]) -> dict[int, Weights]:
+        """What each surrogate's logits and features are pulled by."""
+        ends = list(itertools.accumulate(len(one.features) for one in seen.values()))
+        parts = torch.tensor_split(by_feature, ends[:-1])
+        logits = max(λ, 1e-3) / len(seen) * u
+        return {i: Weights(logits, self.scales[i] * part) for i, part in enumerate(parts)}
+
+    def _look(self, x: Tensor) -> Flow[dict[int, Seen]]:
+        return (yield from look(x)) if self.known.surrogates else {}
+
+    def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Row:
+        h = log_scores(answer, self.known)
+        return Row((x - self.x0).flatten(), self._features(seen), self._prior(seen, len(h)), h)
+
+    def _features(self, seen: dict[int, Seen]) -> Tensor:
+        """φ of all surrogates side by side, (F,)."""
+        parts = [scale * seen[i].features for i, scale in enumerate(self.scales)]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
+
+    def _prior(self, seen: dict[int, Seen], K: int) -> Tensor:
+        """The surrogates' mean logits, (K,)."""
+        if not seen:
+            return torch.zeros(K, dtype=torch.float64)
+        return torch.stack([one.logits for one in seen.values()]).mean(0)
+
+
+def log_scores(answer: Answer, known: Opening) -> Tensor:
+    """Log-scores of an answer of one row, (K,) float64; a class shown as zero counts half of the least shown."""
+    scores = answer.scores[0]
+    if known.objective.outputs == "logits":
+        return scores.clone()
+    shown = scores[scores > 0]
+    return scores.clamp_min(float(shown.min()) / 2 if len(shown) else 1.0).log()
+
+
+def _within(z: Tensor, x: Tensor, radius: float, ball: Ball) -> Tensor:
+    """z brought within a radius of x in the ball's norm, (*s)."""
+    δ = z - x
+    if ball.norm == "linf":
+        return x + δ.clamp(-radius, radius)
+    return x + δ * min(1.0, radius / max(float(δ.norm()), 1e-12))
