@@ -8,8 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from typing import Any
 
 from dowse.core.task import Task
 from dowse.errors import InputError, count
@@ -29,6 +27,7 @@ from dowse.running.engines.messages import (
     pack,
     unpack,
 )
+from dowse.running.engines.places import Place, State
 from dowse.running.instructions import Instructions
 from dowse.store.events import Ended, Event, NewAnswer, Round
 from dowse.targets import input_size
@@ -36,34 +35,6 @@ from dowse.targets import input_size
 ATTEMPTS = 3  # so many workers lost on the same task, or in the same place, with no answer in between, end a run
 TICK = 1.0  # seconds of silence after which the runner is asked whether to go on
 PATIENCE = 60.0  # seconds without any worker after which somebody should know why
-
-
-class _State(Enum):
-    ABSENT = auto()
-    STARTING = auto()
-    IDLE = auto()
-    BUSY = auto()
-
-
-@dataclass(eq=False)
-class _Place:
-    """A worker's place in the pool; when the worker is lost another one takes it.
-
-    Attributes:
-        tasks: The names of the tasks that it attacks, by index.
-        active: How many of them were in its last round.
-        failures: Workers lost here since there was an answer.
-    """
-
-    worker: Any = None
-    state: _State = _State.ABSENT
-    tasks: dict[int, str] = field(default_factory=dict)
-    active: int = 0
-    failures: int = 0
-
-    def vacate(self) -> None:
-        self.worker, self.state, self.active = None, _State.ABSENT, 0
-        self.tasks.clear()
 
 
 class Pool:
@@ -79,16 +50,16 @@ class Pool:
         if workers is not None:
             count(workers=workers)
         self.crew, self.workers, self.tell = crew, workers, tell
-        self._places: list[_Place] = []
+        self._places: list[Place] = []
 
     def run(self, told: Instructions, work: Work) -> None:
         """As Engine.run; the workers stay for the next run."""
         if not self._places:
-            self._places = [_Place() for _ in range(self.workers or self.crew.capacity())]
+            self._places = [Place() for _ in range(self.workers or self.crew.capacity())]
         try:
             _Turn(self.crew, self._places, told, work, self.tell).run()
         except BaseException:
-            self._end(_State.STARTING, _State.BUSY, at_once=True)
+            self._end(State.STARTING, State.BUSY, at_once=True)
             raise
 
     def input_size(self, spec: str) -> int | None:
@@ -97,11 +68,11 @@ class Pool:
 
     def close(self) -> None:
         """End all workers."""
-        self._end(_State.STARTING, _State.BUSY, at_once=True)
-        self._end(_State.IDLE, at_once=False)
+        self._end(State.STARTING, State.BUSY, at_once=True)
+        self._end(State.IDLE, at_once=False)
         self.crew.close()
 
-    def _end(self, *states: _State, at_once: bool) -> None:
+    def _end(self, *states: State, at_once: bool) -> None:
         places = [place for place in self._places if place.state in states]
         workers = [place.worker for place in places]
         for place in places:
@@ -121,7 +92,7 @@ class _Turn:
     """
 
     crew: Crew
-    places: Sequence[_Place]
+    places: Sequence[Place]
     told: Instructions
     work: Work
     tell: Tell
@@ -134,13 +105,13 @@ class _Turn:
         while True:
             if self.error is None:
                 self._assign()
-            if not self._in(_State.BUSY) and (self.error is not None or not self._left()):
+            if not self._in(State.BUSY) and (self.error is not None or not self._left()):
                 break
             self._hear()
         if self.error is not None:
             raise self.error
 
-    def _in(self, *states: _State) -> list[_Place]:
+    def _in(self, *states: State) -> list[Place]:
         return [place for place in self.places if place.state in states]
 
     def _left(self) -> bool:
@@ -150,21 +121,21 @@ class _Turn:
 
     def _assign(self) -> None:
         """Give every idle worker a task, and start as many workers as there is work for."""
-        for place in self._in(_State.IDLE):
+        for place in self._in(State.IDLE):
             if (task := self._take(place)) is not None:
-                place.state = _State.BUSY
+                place.state = State.BUSY
                 self._send(place, Begin(self.told, task))
-        absent = self._in(_State.ABSENT)
+        absent = self._in(State.ABSENT)
         if not absent or self.drained or self.error is not None:
             return
         try:
-            wanted = self.work.waiting(len(self.places)) - len(self._in(_State.STARTING))
+            wanted = self.work.waiting(len(self.places)) - len(self._in(State.STARTING))
             for place in absent[: max(0, wanted)]:
-                place.worker, place.state = self.crew.start(), _State.STARTING
+                place.worker, place.state = self.crew.start(), State.STARTING
         except Exception as error:
             self.error = error
 
-    def _take(self, place: _Place) -> Task | None:
+    def _take(self, place: Place) -> Task | None:
         """The next task, for a worker; None if there is none."""
         if self.drained or self.error is not None:
             return None
@@ -179,7 +150,7 @@ class _Turn:
         return task
 
     def _hear(self) -> None:
-        present = {id(place.worker): place for place in self.places if place.state is not _State.ABSENT}
+        present = {id(place.worker): place for place in self.places if place.state is not State.ABSENT}
         heard = self.crew.receive([place.worker for place in present.values()], TICK)
         for worker, message in heard:
             place = present[id(worker)]
@@ -191,12 +162,12 @@ class _Turn:
             self._commit([])
         self._complain()
 
-    def _answer(self, place: _Place, message: FromWorker) -> None:
+    def _answer(self, place: Place, message: FromWorker) -> None:
         for text in message.warned:
             self.tell(f"a worker warns: {text}")
         match message.said:
             case Idle():
-                place.state, place.active = _State.IDLE, 0
+                place.state, place.active = State.IDLE, 0
                 place.tasks.clear()
             case WantsTask():
                 self._send(place, NextTask(self._take(place)))
@@ -208,14 +179,14 @@ class _Turn:
                     self.error = self.error or InputError(cause)
                 self._lost(place, cause)
 
-    def _happened(self, place: _Place, events: Sequence[Event]) -> None:
+    def _happened(self, place: Place, events: Sequence[Event]) -> None:
         """Commit a worker's events, as told of the whole pool: the tasks of all workers, the mean worker's target."""
         told: list[Event] = []
         for event in events:
             match event:
                 case Round():
                     place.active, place.failures = event.active, 0
-                    there = len(self._in(_State.IDLE, _State.BUSY))
+                    there = len(self._in(State.IDLE, State.BUSY))
                     event = replace(event, active=sum(p.active for p in self.places), busy=event.busy / there)
                 case NewAnswer():
                     del self.attempts[event.index]
@@ -233,7 +204,7 @@ class _Turn:
         except Exception as error:
             self.error = self.error or error
 
-    def _lost(self, place: _Place, cause: str) -> None:
+    def _lost(self, place: Place, cause: str) -> None:
         """A worker is gone: its tasks wait for another, unless this happens again and again."""
         worker, tasks = place.worker, dict(place.tasks)
         place.vacate()
@@ -263,12 +234,12 @@ class _Turn:
             self.error = error
         self.drained = False
 
-    def _send(self, place: _Place, message: FromPool) -> None:
+    def _send(self, place: Place, message: FromPool) -> None:
         self.crew.send(place.worker, pack(message))
 
     def _complain(self) -> None:
         """Say once why there is no worker, if there is none for long."""
-        if self._in(_State.IDLE, _State.BUSY) or self.error is not None:
+        if self._in(State.IDLE, State.BUSY) or self.error is not None:
             self.alone_since = None
         elif self.alone_since is None:
             self.alone_since = time.monotonic()
