@@ -42,6 +42,11 @@ def positive(**values: object) -> None:
             raise InputError(f"{name} must be a finite number above 0, got {value!r}")
 
 
+def positive_or_none(**values: object) -> None:
+    """Raise InputError for any named value that is neither None nor a finite number above zero."""
+    positive(**{name: value for name, value in values.items() if value is not None})
+
+
 def count(**values: object) -> None:
     """Raise InputError for any named value that is not a whole number of at least 1."""
     for name, value in values.items():

@@ -7,7 +7,7 @@ from dowse.attacks.bases import BASES
 from dowse.attacks.dowse import Dowse
 from dowse.attacks.gfcs import GFCS, SimBAODS
 from dowse.attacks.pbo import PBO
-from dowse.attacks.pgd import PGD, pgd
+from dowse.attacks.pgd import PGD
 from dowse.attacks.signhunter import SignHunter
 from dowse.attacks.simba import SimBA
 from dowse.attacks.spsa import SPSA
@@ -30,5 +30,4 @@ __all__ = [
     "Square",
     "Transfer",
     "WhiteBox",
-    "pgd",
 ]

@@ -10,7 +10,7 @@ from torch.nn.functional import interpolate
 from dowse.attacks.adam import Adam, published_rate
 from dowse.attacks.base import Attack
 from dowse.core.flow import Answer, Flow, Query, ask, note
-from dowse.errors import count, positive
+from dowse.errors import count, positive, positive_or_none
 from dowse.maths.geometry import Ball
 from dowse.maths.sampling import sphere
 from dowse.maths.subspace import Subspace
@@ -152,9 +152,7 @@ class AutoZOOM(Attack):
     def __post_init__(self) -> None:
         count(q=self.q, q_after=self.q_after, period=self.period)
         positive(weight=self.weight)
-        for name in ("sigma", "step"):
-            if (value := getattr(self, name)) is not None:
-                positive(**{name: value})
+        positive_or_none(sigma=self.sigma, step=self.step)
 
     def check(self, x: Tensor) -> None:
         """Raise ValueError if the grid does not fit an image like x, (*s)."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check, gradient_at, prior_at
-from dowse.errors import count
+from dowse.errors import count, positive_or_none
 from dowse.maths.geometry import Ball, default_step
 
 
@@ -32,6 +32,7 @@ class Transfer(Attack):
 
     def __post_init__(self) -> None:
         count(steps=self.steps)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""
@@ -58,6 +59,7 @@ class WhiteBox(Attack):
 
     def __post_init__(self) -> None:
         count(steps=self.steps)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s)."""

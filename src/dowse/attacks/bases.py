@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, Opening, check, note, opening, pull
-from dowse.errors import count, positive
+from dowse.errors import count, positive, positive_or_none
 from dowse.estimators.directions import own_margin
 from dowse.maths.geometry import Ball
 
@@ -46,8 +46,7 @@ class BASES(Attack):
     def __post_init__(self) -> None:
         count(steps=self.steps)
         positive(rate=self.rate)
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Answer, Flow, examine, note, opening
-from dowse.errors import positive
+from dowse.errors import positive_or_none
 from dowse.estimators.directions import ods, pulled, towards_goal
 from dowse.maths.geometry import Ball, default_step
 
@@ -39,8 +39,7 @@ class GFCS(Attack):
     step: float | None = None
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""
@@ -84,8 +83,7 @@ class SimBAODS(Attack):
     step: float | None = None
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""

@@ -15,29 +15,11 @@ from dowse.maths.geometry import Ball
 from dowse.settings import Norm
 
 
-def pgd(x0: Tensor, f: float, estimator: Estimator[Any], step: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
-    """Eq. (3): step along estimates of ∇f inside the ball; ends only from outside.
-
-    The check of an iterate is the f(x) that the next estimate starts from, so an iteration costs the estimate plus one.
-
-    Args:
-        x0: The original, (*s).
-        f: Its loss.
-        estimator: What estimates ∇f.
-        step: η.
-        ball: Where iterates must lie.
-        rng: The image's random stream.
-    """
-    x, state = x0, estimator.init(x0)
-    while True:
-        ĝ, state = yield from estimator.estimate(state, x, f, rng)
-        x = ball.project(x + step * ball.steepest(ĝ), x0)  # Eq. (3)
-        f = yield from check(x)
-
-
 @dataclass(frozen=True)
 class PGD(Attack):
     """An estimator made an attack; what it is and needs is what the estimator is and needs.
+
+    The check of an iterate is the f(x) that the next estimate starts from, so an iteration costs the estimate plus one.
 
     Attributes:
         estimator: What estimates ∇f.
@@ -52,8 +34,12 @@ class PGD(Attack):
         take_facts(self, self.estimator)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
-        """Attack x, (*s), by Eq. (3)."""
-        return pgd(x, f, self.estimator, self.step or self.estimator.default_step(ball), ball, rng)
+        """Attack x, (*s), by Eq. (3): steps along estimates of ∇f inside the ball; ends only from outside."""
+        x0, η, state = x, self.step or self.estimator.default_step(ball), self.estimator.init(x)
+        while True:
+            ĝ, state = yield from self.estimator.estimate(state, x, f, rng)
+            x = ball.project(x + η * ball.steepest(ĝ), x0)  # Eq. (3)
+            f = yield from check(x)
 
     def check(self, x: Tensor) -> None:
         """Raise what the estimator has against an image like x, (*s), before any query."""

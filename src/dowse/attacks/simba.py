@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
-from dowse.errors import InputError, choose, fraction, positive
+from dowse.errors import InputError, choose, fraction, positive_or_none
 from dowse.maths.geometry import Ball
 
 Basis = Literal["dct", "pixel"]
@@ -48,8 +48,7 @@ class SimBA(Attack):
     def __post_init__(self) -> None:
         choose("basis", self.basis, get_args(Basis))
         fraction(frequencies=self.frequencies)
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def check(self, x: Tensor) -> None:
         """Raise InputError for what is no image, (C, H, W)."""

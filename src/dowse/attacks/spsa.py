@@ -9,7 +9,7 @@ from torch import Tensor
 from dowse.attacks.adam import Adam, free_part
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
-from dowse.errors import positive
+from dowse.errors import positive, positive_or_none
 from dowse.estimators.pairs import ask_pairs, pair_count
 from dowse.maths.geometry import Ball, default_step
 from dowse.maths.sampling import rademacher
@@ -22,8 +22,8 @@ class SPSA(Attack):
     Differences to the original: q = 50 is ours, because the original's 8192 directions a step cost 16,384 queries,
     more than a whole budget of 10,000; the original is for l∞ only, so the step for l2 is ours: ADAM's rate is chosen
     such that its first step, which moves all pixels alike, is as long as PGD's, and on the surface of the ball it gets
-    the part of the gradient along it; the loss is the run's own, the
-    original's is loss="margin"; probes are clipped to the image range unless clip_probes=False.
+    the part of the gradient along it; the loss is the run's own, the original's is loss="margin"; probes are clipped to
+    the image range unless clip_probes=False.
 
     Attributes:
         q: Queries of an estimate, both halves counted; even.
@@ -45,8 +45,7 @@ class SPSA(Attack):
     def __post_init__(self) -> None:
         pair_count(self.q)
         positive(sigma=self.sigma)
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""

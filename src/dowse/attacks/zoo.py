@@ -8,7 +8,7 @@ from torch import Tensor
 from dowse.attacks.adam import Adam, free_part, published_rate
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, ask, check
-from dowse.errors import count, positive
+from dowse.errors import count, positive, positive_or_none
 from dowse.maths.geometry import Ball
 
 
@@ -44,8 +44,7 @@ class ZOO(Attack):
     def __post_init__(self) -> None:
         count(coordinates=self.coordinates)
         positive(sigma=self.sigma)
-        if self.step is not None:
-            positive(step=self.step)
+        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""

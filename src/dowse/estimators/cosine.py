@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.flow import Flow
-from dowse.errors import InputError, count, fraction, positive
+from dowse.errors import InputError, count, fraction, positive_or_none
 from dowse.estimators.rgf import RGFFamily, State
 from dowse.maths import theory
 from dowse.maths.sampling import sphere
@@ -32,8 +32,7 @@ class CosineEstimation(RGFFamily):
         super().__post_init__()
         count(norm_samples=self.norm_samples, norm_period=self.norm_period)
         fraction(a_square=self.a_square)
-        if self.gamma is not None:
-            positive(gamma=self.gamma)
+        positive_or_none(gamma=self.gamma)
         if self.a_square is not None and self.gamma is not None:
             raise InputError("a_square= and gamma= both say what A² is: give one of them")
         if self.subspace is None and (self.a_square is not None or self.gamma is not None):
