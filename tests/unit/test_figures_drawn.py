@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from dowse.errors import InputError
-from dowse.figures import FIGURES, FigureSettings, figure2, find_figure, make_figure, panel, style
+from dowse.figures import figure2, panel, style
+from dowse.figures.catalogue import FIGURES, find_figure, make_figure
+from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
 from tests.unit.test_figures import SMALL, scene
 

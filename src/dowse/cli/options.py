@@ -51,9 +51,9 @@ def group_of(kind: type[Any]) -> Group:
     return Group([_parameter(one.name, one.type, one.default) for one in fields(kind)], kind)
 
 
-def settings_group(panel: str) -> Group:
-    """The settings of an experiment as options; the command gets those that have a value, as TOML would say them."""
-    settings = settings_of(ExperimentSettings)
+def settings_group(panel: str, kind: Any = ExperimentSettings) -> Group:
+    """The settings of a dataclass as options; the command gets those that have a value, as TOML would say them."""
+    settings = settings_of(kind)
     order = sorted(settings, key="surrogate".__ne__)  # which most commands need, comes first
     options = [_option(name, settings[name], panel) for name in order]
     return Group(options, lambda **values: {name: value for name, value in values.items() if value is not None})

@@ -26,7 +26,7 @@ class FigureSettings:
     )
     surrogate: Annotated[str, _free("What gives the transfer gradient.")] = "dowse:imagenet_efficientnet_lite0"
     images: Annotated[
-        str | None, _free("An image set; $DOWSE_SHARED's if left out, else the demo's photographs.")
+        str | None, _free("An image set; if left out, that of $DOWSE_SHARED or the demo's photographs.")
     ] = None  # fmt: skip
     count: Annotated[int, _whole("How many images, the first classified rightly.")] = 12
     norm: Annotated[Norm, _free("The ball's norm.")] = "l2"
