@@ -204,6 +204,25 @@ def test_traces_are_drawn_on_choice(browser: Any, usual: Path) -> None:
     assert browser.complaints() == []
 
 
+def test_another_target_and_method_are_chosen(browser: Any, usual: Path) -> None:
+    browser.open(usual)
+    choose = (
+        "const box = document.querySelectorAll('%s select')[%d];box.value = %r; box.dispatchEvent(new Event('change'))"
+    )
+    methods = "return [...new Set([...document.querySelectorAll('%s')].map((one) => one.textContent.trim()))]"
+    cards, rows = methods % "#gallery .who", methods % "#images td:nth-child(3)"
+    assert browser.run(cards) == browser.run(rows) == ["RGF", "P-RGF", "NES"]
+    browser.run(choose % ("#gallery", 1, "1"))
+    browser.run(choose % ("#images", 1, "1"))
+    assert browser.run(cards) == browser.run(rows) == ["P-RGF"]
+    browser.run(choose % ("#gallery", 0, "1"))
+    browser.run(choose % ("#images", 0, "1"))
+    assert browser.run(cards) == browser.run(rows) == ["RGF"]
+    assert browser.run("return document.querySelector('#images tbody').rows.length") == 8
+    browser.run(choose % ("#traces", 0, "2"))
+    assert browser.complaints() == []
+
+
 def test_a_comparison_says_its_sentence(browser: Any, usual: Path) -> None:
     browser.open(usual)
     browser.run("document.querySelector('.pairs td[data-pair=\"1,0\"]').focus()")

@@ -25,13 +25,12 @@ def report(
     ] = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Read every run with this smaller budget.")] = None,
     title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
-    classes: Annotated[Path | None, typer.Option(help="Names of the classes: a text file, a line a class.")] = None,
+    classes: Annotated[Path | None, typer.Option(help="Names of the classes, a line a class, for the page.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write the report of a store: one HTML file that needs nothing else, or a table."""
     with failing_kindly():
         from dowse.report import write_html, write_text
-        from dowse.report.data.classes import read_names
 
         if form == "html":
             place = write_html(
@@ -41,6 +40,5 @@ def report(
             if show:
                 typer.launch(place.absolute().as_uri())
             return
-        names = None if classes is None else read_names(classes)
-        text = write_text(folder, form, out, experiment=experiment, budget=budget, title=title, classes=names)
+        text = write_text(folder, form, out, experiment=experiment, budget=budget, title=title)
     typer.echo(text if out is None else str(out), nl=out is not None)

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -118,10 +117,6 @@ class Trail:
     transfer: list[float]
     estimated: list[float]
     fixed: list[list[float]]
-
-    def record(self) -> dict[str, Any]:
-        """The trail as JSON keeps it."""
-        return asdict(self)
 
 
 def follow(scene: Scene, setting: FigureSettings, index: int, lambdas: Sequence[float] = ()) -> Trail:

@@ -77,9 +77,10 @@ def _axes(figure: style.AnyFigure, found: Curve, under_attack: Sequence[int]) ->
         iterations, [len([n for n in under_attack if n > t]) for t in range(found.drawn)], color=style.QUIET, width=0.9
     )
     most = int(found.images[0])
-    strip.set(xlabel="iteration", ylabel="not yet\nfooled", ylim=(0, 1.1 * most), yticks=[0, most])
+    ticks = range(0, found.drawn, -(-found.drawn // 7))  # seven at most
+    strip.set(xlabel="iteration", xticks=ticks, xlim=(-0.6, found.drawn - 0.4))
+    strip.set(ylabel="not yet\nfooled", ylim=(0, 1.1 * most), yticks=[0, most])
     strip.grid(False)
-    style.count_along(strip, found.drawn)
     main.tick_params(labelbottom=False)
     return main
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from PIL import Image
 
@@ -111,9 +110,3 @@ def as_jpeg(picture: Image.Image, quality: int) -> str:
 def from_jpeg(text: str) -> Image.Image:
     """The picture of `as_jpeg`."""
     return Image.open(io.BytesIO(base64.b64decode(text))).convert("RGB")
-
-
-def count_along(axes: Axes, n: int) -> None:
-    """An x axis that counts from 0 to n − 1, with seven ticks at most."""
-    axes.set_xticks(range(0, n, -(-n // 7)))
-    axes.set_xlim(-0.6, n - 0.4)

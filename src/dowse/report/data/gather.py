@@ -61,7 +61,7 @@ def gather(
         for groups in side_by_side(_groups(store, list(columns.values()), classes))
     ]
     title = title or report_title(group.name for table in tables for group in table.groups)
-    return Report(title, str(store.folder), tables, sessions)
+    return Report(title, tables, sessions)
 
 
 def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:

@@ -142,13 +142,11 @@ class Report:
 
     Attributes:
         title: What it is called.
-        folder: Where the store is.
         tables: Tables in the order of the store.
         sessions: Every process that wrote there.
     """
 
     title: str
-    folder: str
     tables: list[Table]
     sessions: list[SessionInfo]
 

@@ -1,7 +1,7 @@
 """The report as text: the forms by name, and a function that makes one of a store."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from dowse.errors import choose
@@ -26,7 +26,6 @@ def write_text(
     experiment: str | os.PathLike[str] | None = None,
     budget: int | None = None,
     title: str | None = None,
-    classes: Sequence[str] | None = None,
 ) -> str:
     """The report of a store as text, which is returned, and written to a file if a path is given.
 
@@ -37,11 +36,10 @@ def write_text(
         experiment: The file of an experiment whose runs alone are told of; None tells of the whole store.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes a title of the targets.
-        classes: What the classes are called, in the order of the labels.
     """
     choose("format", form, FORMATS)
     with Store(Path(store_folder)) as store:
-        text = FORMATS[form](gather(store, experiment=experiment, budget=budget, title=title, classes=classes))
+        text = FORMATS[form](gather(store, experiment=experiment, budget=budget, title=title))
     if path is not None:
         write_file(Path(path), text)
     return text

@@ -48,6 +48,12 @@ function swatch(method) {
       "stroke-dasharray": dashOf(method) }));
 }
 
+function dot(method) {
+  const mark = make("span", { class: "swatch" });
+  mark.style.background = colourOf(method);
+  return mark;
+}
+
 function whenWidthChanges(element, redraw) {
   let width = 0;
   new ResizeObserver(() => {
@@ -76,12 +82,18 @@ function figures(kind, fill) {
 function select(label, options, onchange) {
   const box = make("select", { onchange: () => onchange(box.value) },
     ...options.map(([value, text]) => make("option", { value }, text)));
-  return [make("label", {}, `${label} `, box), box];
+  return make("label", {}, `${label} `, box);
 }
 
 const GROUPS = DATA.tables.flatMap((table, t) => table.groups.map((group) => ({ table, t, group })));
 const groupTitle = ({ table, group }) =>
   DATA.tables.length > 1 ? `${group.name}, ${table.short}` : group.name;
+
+// A choice of a target, or of a method against one; nothing where there is but one to choose.
+const targetChoice = (places, onchange) => (places.length < 2 ? "" :
+  select("Target", places.map((one, i) => [i, groupTitle(one)]), (i) => onchange(places[i])));
+const methodChoice = ({ group }, onchange) => (group.entries.length < 2 ? "" :
+  select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, DATA.methods[e.m]])], onchange));
 
 // The theme: as the system has it, or the reader's choice, which is kept where the browser allows it.
 const themes = ["system", "light", "dark"];

@@ -24,9 +24,7 @@ let cards = []; // all that can be enlarged now, in order
 
 function cardOf(strip, card) {
   const { m, name } = methodOf(strip, card);
-  const mark = make("span", { class: "swatch" });
-  mark.style.background = colourOf(m);
-  const head = make("span", { class: "who" }, mark, make("span", {}, ...named(name)));
+  const head = make("span", { class: "who" }, dot(m), make("span", {}, ...named(name)));
   if (!card.a) {
     return make("div", { class: "card none" }, head, make("span", {}, card.ok ? "fooled; no image kept" : "not fooled"),
       make("span", { class: "note" }, plural(card.q, "query")));
@@ -55,9 +53,9 @@ for (const slot of slots("gallery")) {
   const places = GROUPS.filter(({ group }) => DATA.strips.some((strip) => strip.g === group.id));
   const box = make("div", { class: "strips" });
   const more = make("button", { type: "button", class: "more", onclick: () => { limit += STRIPS; show(); } });
-  let place = places[0]?.group.id, method = "", limit = STRIPS;
+  let place = places[0], method = "", limit = STRIPS;
   const show = () => {
-    const strips = DATA.strips.filter((strip) => strip.g === place &&
+    const strips = DATA.strips.filter((strip) => strip.g === place.group.id &&
       (method === "" || strip.cards.some((card) => card.a && String(methodOf(strip, card).m) === method)));
     cards = [];
     box.replaceChildren(...strips.slice(0, limit).map((strip) => stripOf(strip, method)));
@@ -65,27 +63,12 @@ for (const slot of slots("gallery")) {
     more.textContent = `Show ${Math.min(STRIPS, strips.length - limit)} more of ${strips.length} images`;
   };
   const methodBox = make("span");
-  const chooseMethod = () => {
-    method = "";
-    const { table, group } = groupOf.get(place);
-    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, DATA.methods[e.m]])],
-      (value) => { method = value; limit = STRIPS; show(); });
-    methodBox.replaceChildren(group.entries.length > 1 ? label : "");
+  const chooseMethod = (value) => { method = value; limit = STRIPS; show(); };
+  const chooseTarget = (one) => {
+    place = one;
+    methodBox.replaceChildren(methodChoice(place, chooseMethod));
+    chooseMethod("");
   };
-  const controls = make("div", { class: "controls" });
-  if (places.length > 1) {
-    const [label] = select("Target", places.map((one) => [one.group.id, groupTitle(one)]), (value) => {
-      place = value;
-      limit = STRIPS;
-      chooseMethod();
-      show();
-    });
-    controls.append(label);
-  }
-  controls.append(methodBox);
-  slot.append(controls, box, more);
-  if (place) {
-    chooseMethod();
-    show();
-  }
+  slot.append(make("div", { class: "controls" }, targetChoice(places, chooseTarget), methodBox), box, more);
+  if (place) chooseTarget(place);
 }

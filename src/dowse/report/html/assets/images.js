@@ -5,13 +5,13 @@ const OUTCOMES = { adversarial: "fooled", budget: "budget spent", exhausted: "ga
   nonfinite: "NaN or infinite", target_failed: "target failed" };
 
 for (const slot of slots("images")) {
-  let place = 0, method = "", outcome = "", words = [], page = 0;
+  let place = GROUPS[0], method = "", outcome = "", words = [], page = 0;
   const body = make("tbody"), status = make("span", { class: "note", role: "status" });
   const back = make("button", { type: "button", class: "tool", onclick: () => { page -= 1; show(); } }, "← Before");
   const next = make("button", { type: "button", class: "tool", onclick: () => { page += 1; show(); } }, "Next →");
 
   const rows = () => {
-    const { table, group } = GROUPS[place];
+    const { group } = place;
     const found = [];
     for (const entry of group.entries) {
       if (method !== "" && String(entry.m) !== method) continue;
@@ -29,14 +29,11 @@ for (const slot of slots("images")) {
   };
 
   const show = () => {
-    const { table } = GROUPS[place];
     const found = rows(), pages = Math.max(1, Math.ceil(found.length / PAGE));
     page = Math.max(0, Math.min(page, pages - 1));
     body.replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(([, name, label, m, end, q, to, distance, e]) => {
-      const mark = make("span", { class: "swatch" });
-      mark.style.background = colourOf(m);
       return make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "text" }, label),
-        make("td", { class: "text" }, mark, ...named(DATA.methods[m])),
+        make("td", { class: "text" }, dot(m), ...named(DATA.methods[m])),
         make("td", { class: `text end-${end}`, title: DATA.ends[e][1] }, OUTCOMES[end] ?? end),
         make("td", {}, q.toLocaleString("en-US")), make("td", { class: "text" }, to),
         make("td", {}, distance === null ? "–" : distance.toFixed(3)));
@@ -52,25 +49,20 @@ for (const slot of slots("images")) {
     again();
   } });
   const methodBox = make("span");
-  const chooseMethod = () => {
-    method = "";
-    const { table, group } = GROUPS[place];
-    const [label] = select("Method", [["", "All methods"], ...group.entries.map((e) => [e.m, DATA.methods[e.m]])],
-      (value) => { method = value; again(); });
-    methodBox.replaceChildren(group.entries.length > 1 ? label : "");
+  const chooseMethod = (value) => { method = value; again(); };
+  const chooseTarget = (one) => {
+    place = one;
+    methodBox.replaceChildren(methodChoice(place, chooseMethod));
+    chooseMethod("");
   };
-  const controls = make("div", { class: "controls" }, make("label", {}, "Find ", search));
-  if (GROUPS.length > 1) {
-    controls.append(select("Target", GROUPS.map((one, i) => [i, groupTitle(one)]), (i) => { place = Number(i); chooseMethod(); again(); })[0]);
-  }
-  controls.append(methodBox, select("Outcome", [["", "All"], ...DATA.ends.map(([end]) => [end, OUTCOMES[end] ?? end])],
-    (value) => { outcome = value; again(); })[0]);
+  const controls = make("div", { class: "controls" }, make("label", {}, "Find ", search), targetChoice(GROUPS, chooseTarget),
+    methodBox, select("Outcome", [["", "All"], ...DATA.ends.map(([end]) => [end, OUTCOMES[end] ?? end])],
+      (value) => { outcome = value; again(); }));
   const heads = [["Image", 1], ["Class", 1], ["Method", 1], ["Outcome", 1], ["Queries", 0], ["Taken for", 1], ["Distance", 0]];
   slot.append(controls, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Every image" },
     make("table", { class: "images" }, make("thead", {}, make("tr", {}, ...heads.map(([word, text]) =>
       make("th", { scope: "col", class: text ? "text" : null }, word)))), body)),
   make("div", { class: "controls pager" }, back, status, next));
-  chooseMethod();
-  show();
+  chooseTarget(place);
 }
 document.documentElement.dataset.ready = "yes";

@@ -76,11 +76,7 @@ function drawPairs(box, { table, group }) {
 
 for (const slot of slots("pairs")) {
   const several = GROUPS.filter(({ group }) => group.entries.length > 1);
-  const box = make("div");
-  if (several.length > 1) {
-    const [label] = select("Target", several.map((one, i) => [i, groupTitle(one)]), (i) => drawPairs(box, several[i]));
-    slot.append(make("div", { class: "controls" }, label));
-  }
-  slot.append(box);
+  const box = make("div"), choice = targetChoice(several, (one) => drawPairs(box, one));
+  slot.append(choice && make("div", { class: "controls" }, choice), box);
   if (several.length) drawPairs(box, several[0]);
 }

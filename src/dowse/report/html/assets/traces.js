@@ -69,30 +69,22 @@ function showTraces(grid, { table, t, group }, image) {
 for (const slot of slots("traces")) {
   const places = GROUPS.filter(({ group }) => Object.keys(group.traces).length);
   const grid = make("div", { class: "charts small" }), key = make("div", { class: "legend", "aria-hidden": "true" });
-  const imageBox = make("span"), controls = make("div", { class: "controls" });
+  const imageBox = make("span");
   let now = places[0], image = null;
   const show = () => {
-    if (!now) return;
     showTraces(grid, now, image);
     key.replaceChildren(...legends[now.t].order.filter((m) => legends[now.t].on.has(m)).slice(0, 16)
       .map((m) => make("span", { class: "method" }, swatch(m), make("span", {}, ...named(DATA.methods[m])))));
   };
   const chooseImage = () => {
     const known = Object.keys(now.group.traces).map(Number).sort((a, b) => a - b);
-    const [label] = select("Image", known.map((i) => [i, `${now.group.images[i][0]} · ${now.group.images[i][1]}`]),
+    const label = select("Image", known.map((i) => [i, `${now.group.images[i][0]} · ${now.group.images[i][1]}`]),
       (value) => { image = value; show(); });
     image = String(known[0]);
     imageBox.replaceChildren(label);
   };
-  if (places.length > 1) {
-    const [label] = select("Target", places.map((one, i) => [i, groupTitle(one)]), (i) => { now = places[i]; chooseImage(); show(); });
-    controls.append(label);
-  }
-  controls.append(imageBox);
-  slot.append(controls, key, grid);
-  if (now) {
-    chooseImage();
-    show();
-  }
+  const chooseTarget = (one) => { now = one; chooseImage(); show(); };
+  slot.append(make("div", { class: "controls" }, targetChoice(places, chooseTarget), imageBox), key, grid);
+  if (now) chooseTarget(now);
   DATA.tables.forEach((table, t) => legends[t].watchers.push(() => { if (now && now.t === t && legends[t].strong === null) show(); }));
 }
