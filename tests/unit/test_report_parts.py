@@ -1,6 +1,8 @@
 """Parts of the report: options and commands, speeds, traces, reasons of failures, captions, LaTeX, files."""
 
+import csv
 import html
+import io
 import json
 import re
 from dataclasses import replace
@@ -114,6 +116,15 @@ def test_failures_stand_under_their_reason(tmp_path: Path) -> None:
     assert f'<b>3</b> × {End.BUDGET.sentence} <span class="note">(2 runs)</span>' in failures
     assert "<b>2</b> × RGF<sub>D</sub>, ResNet-18, ℓ₂" in failures
     assert "<code>broken.png</code>" in failures
+
+
+def test_images_answered_with_nan_are_counted_apart(tmp_path: Path) -> None:
+    ends = [End.ADVERSARIAL, End.NONFINITE, End.ALREADY_WRONG]
+    folder = make_store(tmp_path, [Made("RGF", [1, 2, 3], ends=ends)])
+    (row,) = csv.DictReader(io.StringIO(write_text(folder, "csv")))
+    assert [row[word] for word in ("images", "fooled", "already_wrong", "failed", "unfinished")] == list("11110")
+    page = write_html(folder).read_text()
+    assert 'class="text">ResNet-18</td><td>1</td><td>1</td><td>1</td><td>1</td><td>0</td>' in page
 
 
 def test_tables_that_share_a_caption_name_their_targets(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ class Listing:
 
 def counts(table: Table, caption: str) -> Listing:
     """What the paper's table leaves out: how many images, those left out, the mean with failures at the budget."""
-    heads = ("Method", "Target", "Images", "Fooled", "Already wrong", "Unfinished", "Mean, failures at the budget",
-             "Queries in all", "Queries per second of one process")  # fmt: skip
+    heads = ("Method", "Target", "Images", "Fooled", "Already wrong", "Answered NaN", "Unfinished",
+             "Mean, failures at the budget", "Queries in all", "Queries per second of one process")  # fmt: skip
     lines = []
     for group in table.groups:
         for entry in group.entries:
             summary, rate = entry.numbers.summary, entry.numbers.rate
-            numbers = (summary.n, summary.successes, summary.already_wrong, entry.counted.unfinished)
+            numbers = (summary.n, summary.successes, summary.already_wrong, summary.failed, entry.counted.unfinished)
             words = (group.name, *(f"{number:,}" for number in numbers), queries(summary.mean_queries_budget),
                      f"{summary.queries:,}", NONE if math.isnan(rate) else f"{rate:,.0f}")  # fmt: skip
             lines.append(Line(entry.method, words))
