@@ -1,7 +1,9 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +20,7 @@ from dowse.core.result import Outcome
 from dowse.core.seeds import image_id
 from dowse.core.target import TargetLike
 from dowse.core.task import Task
-from dowse.errors import InputError
+from dowse.errors import InputError, is_count
 from dowse.maths.geometry import Ball, make_ball
 from dowse.maths.grid import GridBall, snapped
 from dowse.maths.losses import Objective
@@ -55,6 +57,12 @@ class Run:
         self.observers = [*observers, *([] if on_progress is None else [_Calling(on_progress)])]
         self.attack = resolve_method(settings)
         ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
+        if settings.norm == "l2" and ball.eps >= like.numel() ** 0.5:
+            raise InputError(
+                f"eps={ball.eps:g} in l2 is no smaller than √D = {like.numel() ** 0.5:.4g}, the diameter of all "
+                f"images: any would do. The paper's is √(0.001·D) = {(0.001 * like.numel()) ** 0.5:.4g}"
+            )
+        check_memory(settings.options.get("q", 1), like)
         if settings.quantize:
             self.attack, ball = Quantized(self.attack), GridBall(ball)
         self.rules = Rules(
@@ -95,7 +103,10 @@ class Run:
             if label is not None:
                 self.oracle.check_label(label)
         if (task.target_label is not None) != self.settings.targeted:
-            raise InputError("a targeted run (targeted=True) needs a target_label for every image, others take none")
+            raise InputError(
+                "a targeted run needs a target_label for every image, others take none: give attack() target_labels=, "
+                "a stream targeted=True and triples (x, label, target_label)"
+            )
         if task.target_label is not None and task.target_label == task.label:
             raise InputError(f"image {task.index}: the wanted class {task.label} is its label already")
         self.attack.check(task.x)
@@ -109,6 +120,17 @@ class Run:
             tasks, self.rules, self.oracle, self.prior, concurrency=self.settings.concurrency,
             observers=self.observers, log=log,
         )  # fmt: skip
+
+
+def check_memory(q: Any, like: Tensor) -> None:
+    """Raise InputError if q probes of images like (C, H, W) cannot be held in this machine's memory."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    wanted = q * like.numel() * like.element_size() if is_count(q) else 0
+    if wanted > there:
+        raise InputError(
+            f"q={q:,} probes at once take {wanted / 2**30:,.0f} GiB, this machine has {there / 2**30:,.0f}: give a "
+            "smaller q"
+        )
 
 
 def _kind(x: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:

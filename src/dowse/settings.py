@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type
 
 from dowse.errors import InputError, choose, count, positive
 
+LARGEST_SIDE = 4096  # of images; one of 100,000 would take 112 GiB
+
 Norm = Literal["l2", "linf"]
 LossName = Literal["ce", "margin"]
 Outputs = Literal["logits", "probs"]
@@ -66,6 +68,25 @@ def _count_or_zero(**values: object) -> None:
     count(**{name: value for name, value in values.items() if value != 0})
 
 
+def _storable(**values: object) -> None:
+    """A store keeps whole numbers in 64 bits."""
+    for name, value in values.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            raise InputError(f"{name} must be a whole number that fits 64 bits, got {value!r}")
+
+
+def _side(**values: object) -> None:
+    count(**values)
+    for name, value in values.items():
+        if isinstance(value, int) and value > LARGEST_SIDE:
+            raise InputError(f"{name} is the side of an image and may be {LARGEST_SIDE} at most, got {value}")
+
+
+def _affordable(**values: object) -> None:
+    count(**values)
+    _storable(**values)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttackSettings:
     """What the caller says about an attack, the same for every image; `dowse.attack` explains each keyword.
@@ -85,10 +106,10 @@ class AttackSettings:
         Setting("The ball's radius; the paper's if left out.", check=positive, toml=float | dict[Norm, float]),
     ] = None
     step: Annotated[float | None, Setting("The attack's step; the method's own if left out.", check=positive)] = None
-    budget: Annotated[int, Setting("The most queries an image may cost.", check=count, many=False, identity=False)] = (
-        10_000
-    )
-    seed: Annotated[int, Setting("Seed of all random streams.")] = 0
+    budget: Annotated[
+        int, Setting("The most queries an image may cost.", check=_affordable, many=False, identity=False)
+    ] = 10_000
+    seed: Annotated[int, Setting("Seed of all random streams.", check=_storable)] = 0
     loss: Annotated[LossName | None, Setting("What is increased; the method's own loss if left out.")] = None
     outputs: Annotated[Outputs, Setting("What the target answers with.")] = "logits"
     reveals: Annotated[str | None, Setting("What of an answer is seen: topk:5, for example; all if left out.")] = None
@@ -114,6 +135,11 @@ class AttackSettings:
         kind: Any = type(self)
         for name, setting in settings_of(kind).items():
             setting.examine(name, getattr(self, name))
+        if self.norm == "linf" and self.eps is not None and self.eps >= 1:
+            raise InputError(
+                f"eps={self.eps:g} in linf lets every pixel in [0, 1] become any other: pixels are not 0 … 255 here: "
+                f"write {self.eps:g}/255 if that is meant"
+            )
         if self.repeats > self.budget:
             raise InputError(f"a row costs repeats={self.repeats} queries, more than budget={self.budget} has")
 
@@ -135,7 +161,7 @@ class ExperimentSettings(AttackSettings):
     ] = None
     class_offset: Annotated[int, Setting("Added to the target's labels to make the surrogates'.")] = 0
     surrogate_size: Annotated[
-        int | None, Setting("The side surrogates work at; their own if left out.", check=count)
+        int | None, Setting("The side surrogates work at; their own if left out.", check=_side)
     ] = None
     dtype: Annotated[Dtype, Setting("Precision of images and networks.", many=False)] = "float32"
 

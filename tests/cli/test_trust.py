@@ -69,3 +69,94 @@ def test_images_that_cannot_be_read(nets: str, tmp_path: Path) -> None:
         (tmp_path / "images" / name).write_bytes(b"no picture")
     status, said = command(tmp_path, nets, "--quiet", images=tmp_path / "images")
     assert (status, "no image of rgf q=4 could be read, the first, a.png" in said) == (1, True)
+
+
+FACTORIES = """
+import subprocess
+from subprocess import check_output
+from functools import partial
+from torch import nn
+
+def plain():
+    return nn.Flatten()
+
+def needy(depth):
+    return nn.Flatten()
+
+def failing():
+    raise KeyError("weights")
+
+ready = nn.Flatten()
+hidden = partial(subprocess.check_output, ["true"])
+"""
+REFUSED = "must come from a module that you name with --trust"
+BAD_TARGETS = [
+    ("torch:{m}:plain#depth=3", r"takes (), got depth=3: got an unexpected keyword argument 'depth'"),
+    ("torch:{m}:needy", "got no option: missing a required argument: 'depth'"),
+    ("torch:{m}:failing", "failed to make a network: KeyError: 'weights'"),
+    ("torch:{m}:ready#depth=3", "takes no options, got depth"),
+    ("torch:{m}:check_output#args=true", REFUSED),
+    ("torch:{m}:hidden", REFUSED),
+    ("torch:os:system", REFUSED),
+    ("torch:os.path:join", REFUSED),
+    ("torch:subprocess:check_output#args=ls", REFUSED),
+    ("jpeg:75+torch:builtins:eval", REFUSED),
+    ("onnx:torch:runpy:run_path", REFUSED),
+]
+
+
+@pytest.mark.parametrize(("target", "said"), BAD_TARGETS)
+def test_factories_that_cannot_be_used(
+    write_module: Callable[[str], str], tmp_path: Path, target: str, said: str
+) -> None:
+    status, heard = command(tmp_path, target.format(m=write_module(FACTORIES)))
+    assert (status, said in heard) == (2, True), heard
+
+
+def test_a_module_elsewhere_must_be_trusted(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOWSE_TRUST", "")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "far_away_nets.py").write_text(NETS)
+    monkeypatch.syspath_prepend(str(elsewhere))
+    monkeypatch.chdir(tmp_path)
+    status, said = command(tmp_path, "torch:far_away_nets:net")
+    assert (status, f"{REFUSED}" in said, "say --trust far_away_nets" in said) == (2, True, True)
+    assert command(tmp_path, "torch:far_away_nets:net", "--trust", "far_away_nets")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--device", "cuda"), "--device cuda cannot be used on this machine"),
+        (("--device", "tpu9"), "--device tpu9 cannot be used on this machine"),
+        (("--seed", 2**70), "seed must be a whole number that fits 64 bits"),
+        (("--budget", 10**30), "budget must be a whole number that fits 64 bits"),
+        (("--q", 10**9, "--budget", 10**10), "this machine has"),
+        (("--norm", "linf", "--eps", 8), "write 8/255 if that is meant"),
+        (("--eps", 7), "any would do"),
+        (("--eps", "8/0"), "eps"),
+        (("--no-answers", "--keep-answers"), "leave one of them out"),
+        (("--size", 100_000), "less than or equal to 4096"),
+    ],
+)
+def test_settings_that_cannot_be_meant(nets: str, tmp_path: Path, words: tuple[object], said: str) -> None:
+    status, heard = command(tmp_path, nets, *words)
+    assert (status, said in heard) == (2, True), heard
+
+
+def test_a_budget_that_is_too_small_for_one_step_is_said(nets: str, tmp_path: Path) -> None:
+    words = ["--target", nets, "--images", image_file(tmp_path, 1), "--method", "rgf", "--q", 50, "--budget", 50]
+    said = CliRunner().invoke(app, ["attack", *map(str, [*words, "--out", tmp_path / "out"])]).output
+    assert "rgf q=50 cannot make one step: q=50 probes and the first query cost more than budget=50" in said
+
+
+def test_numbers_as_people_write_them(nets: str, tmp_path: Path) -> None:
+    from dowse.store import Store
+
+    for eps in ("8/255", 8 / 255, "{linf = '8/255'}"):
+        assert command(tmp_path, nets, "--norm", "linf", "--eps", eps, "--budget", "2e1")[0] == 0
+    with Store(tmp_path / "out") as store:
+        (run,) = store.runs()
+        assert (run.content["eps"], run.budget) == (8 / 255, 20)

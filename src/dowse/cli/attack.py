@@ -8,6 +8,7 @@ import typer
 from dowse.cli import running
 from dowse.cli.failing import failing_kindly
 from dowse.cli.options import group_of, literal, settings_group, taking
+from dowse.settings import LARGEST_SIDE
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}  # a method's own options, such as --q 20
 
@@ -22,7 +23,9 @@ def attack(
     method: Annotated[str, typer.Option(help="`dowse methods` lists them; your own is package.module:Class.")] = "prgf",
     count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
     labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
-    size: Annotated[int | None, typer.Option(min=1, help="Side of the images; the target's if left out.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, max=LARGEST_SIDE, help="Side of the images; the target's if left out.")
+    ] = None,
     defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75.")] = "none",
     weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
 ) -> None:

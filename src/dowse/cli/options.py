@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from dowse.errors import count
 from dowse.settings import ExperimentSettings, Setting, settings_of
 
 
@@ -65,11 +64,9 @@ def _option(name: str, setting: Setting, panel: str) -> Parameter:
     kind, default = setting.kind, setting.default
     if get_origin(kind) is tuple:  # given several times
         kind, default = list[str] | None, None
-    elif setting.many or setting.words:
+    elif setting.many or setting.words or setting.spoken is int:
         kind = Any
         more |= {"parser": literal, "metavar": f"<{_shown(setting.spoken)}>"}
-    elif setting.check is count:
-        more["min"] = 1
     flag = f"--{name.replace('_', '-')}"
     return _parameter(name, Annotated[kind, typer.Option(flag, **more)], default)
 
@@ -86,6 +83,14 @@ def _shown(kind: Any) -> str:
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 1, 1e4 among them."""
+    value = literal(text)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
+        raise typer.BadParameter(f"{text!r} is no whole number of at least 1")
+    return int(value)
 
 
 def literal(text: Any) -> Any:

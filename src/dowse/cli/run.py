@@ -7,7 +7,7 @@ import typer
 
 from dowse.cli import running
 from dowse.cli.failing import failing_kindly
-from dowse.cli.options import group_of, taking
+from dowse.cli.options import group_of, taking, whole
 
 
 @taking(manner=group_of(running.Manner))
@@ -16,7 +16,9 @@ def run(
     manner: running.Manner,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
     images: Annotated[int | None, typer.Option(min=1, help="Cut every run down to so many images.")] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Another budget than the file's.")] = None,
+    budget: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Another budget than the file's.")
+    ] = None,
 ) -> None:
     """Run an experiment. The same command goes on where it was stopped or killed; nothing is paid for twice."""
     from dowse.machine.cpu import ensure_fast_malloc

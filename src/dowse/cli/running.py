@@ -26,6 +26,14 @@ def _option(*flags: str, **more: Any) -> Any:
     return typer.Option(*flags, rich_help_panel=PANEL, **more)
 
 
+def _trusted(modules: list[str] | None) -> list[str] | None:
+    """Trust these modules at once: an experiment may name one of them for a method."""
+    from dowse.machine.importing import trust
+
+    trust(modules or ())
+    return modules
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manner:
     """How to run an experiment; each field is an option of `dowse run` and of `dowse attack`."""
@@ -48,6 +56,14 @@ class Manner:
     cpus_per_worker: Annotated[float | None, _option(help="Ray: CPUs that a worker reserves; 1 by default.")] = None
     gpus_per_worker: Annotated[float | None, _option(help="Ray: GPUs that a worker reserves, 0.5 for a half.")] = None
     device: Annotated[str, _option(help="Where torch networks live: cpu, cuda, …")] = "cpu"
+    trust: Annotated[
+        list[str] | None,
+        _option(
+            help="A module that torch:MODULE:FACTORY and methods of your own may come from, though it lives neither "
+            "below the working directory nor in an installed distribution. It runs its code: look at it first.",
+            callback=lambda given: _trusted(given),
+        ),
+    ] = None
     threads: Annotated[
         int | None,
         _option(min=1, help="Torch threads of each worker; by default one, or one a core with engine local."),
@@ -74,11 +90,15 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
 
     import torch
 
+    from dowse.errors import InputError
     from dowse.running.interrupt import interruptible
     from dowse.running.run_experiment import run_experiment
     from dowse.store.events import Stopped
     from dowse.wording import without_password
 
+    if manner.no_answers and manner.keep_answers:
+        raise InputError("--no-answers logs nothing that --keep-answers could keep: leave one of them out")
+    check_device(manner.device, here=manner.engine != "ray")
     share = share_of_rate(manner.rate, manner.engine, manner.workers)
     experiment = experiment.changed(save=manner.save, rate=share)
     if manner.threads is not None:
@@ -108,6 +128,21 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
         typer.echo("\n".join(f"error: {said}" for said in trouble), err=True)
         raise typer.Exit(FAILED)
     return finished
+
+
+def check_device(device: str, *, here: bool) -> None:
+    """Raise InputError for a device that torch does not know or, if networks are to live here, that is not there."""
+    import torch
+
+    from dowse.errors import InputError
+
+    try:
+        known = torch.device(device)
+        if here:
+            torch.zeros(1, device=known).sum().item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        cause = str(error).partition("\n")[0]
+        raise InputError(f"--device {device} cannot be used on this machine: {cause}; cpu always can") from error
 
 
 def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -> float | None:

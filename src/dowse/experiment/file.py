@@ -1,6 +1,7 @@
 """An experiment as a TOML file says it: every word checked, every list a dimension of the grid."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from dowse.attacks.registry import find_method
 from dowse.errors import InputError, choose, nearest
 from dowse.images.sources import LABELS
 from dowse.machine import shared_folder
-from dowse.settings import ExperimentSettings, settings_of
+from dowse.settings import LARGEST_SIDE, ExperimentSettings, settings_of
 from dowse.targets import with_rate
 from dowse.targets.spec import without_pace
 
@@ -36,8 +37,32 @@ def _as_table(word: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {word: value} if isinstance(value, str) else value)
 
 
+def _fraction(value: Any) -> Any:
+    """A radius as people write it: "8/255" is the number 8/255, also in a table by norm."""
+    if isinstance(value, dict):
+        return {norm: _fraction(one) for norm, one in value.items()}
+    parts = re.fullmatch(r"\s*([\d.]+)\s*/\s*([\d.]+)\s*", value) if isinstance(value, str) else None
+    try:
+        return float(parts[1]) / float(parts[2]) if parts else value
+    except (ValueError, ZeroDivisionError):
+        return value
+
+
+def _whole(value: Any) -> Any:
+    """A whole number as people write it: 1e4 is 10000."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_written(spoken: Any) -> Any:
+    """The type of a setting in a file, read as people write its numbers."""
+    if spoken is int:
+        return Annotated[int, BeforeValidator(_whole)]
+    return Annotated[spoken, BeforeValidator(_fraction)] if float in (spoken, *get_args(spoken)) else spoken
+
+
 Many = Annotated[tuple[T, ...], BeforeValidator(as_tuple)]
 Count = Annotated[int, Field(ge=1)]
+Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
 
 
 class _Strict(BaseModel):
@@ -50,7 +75,7 @@ def _offering(many: bool) -> Callable[[type[M]], type[M]]:
     def offering(table: type[M]) -> type[M]:
         list_of: Any = Many
         words: dict[str, Any] = {
-            name: (list_of[setting.spoken], ()) if many else (setting.spoken, setting.default)
+            name: (list_of[_as_written(setting.spoken)], ()) if many else (_as_written(setting.spoken), setting.default)
             for name, setting in SETTINGS.items()
             if setting.many is many
         }
@@ -84,7 +109,7 @@ class ImagesTable(_Strict):
     path: str
     count: Count | None = None
     labels: str = "auto"
-    size: Count | None = None
+    size: Side | None = None
 
 
 class MethodTable(Words):

@@ -1,6 +1,7 @@
 """The grid of an experiment: every run that it asks for, each with its id."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from dowse.errors import InputError
 from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
 from dowse.experiment.spec import PlannedRun, RunSpec
 from dowse.images.image_set import ImageSource
+from dowse.machine.importing import check_trusted
 from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import input_size
 from dowse.targets.digest import weights_digest
@@ -86,6 +88,9 @@ def _words_of(experiment: Experiment, table: MethodTable, method: type[AnyMethod
 
 def _checked(spec: RunSpec) -> RunSpec:
     """A spec that can be run; InputError else."""
+    for named in (spec.target, *spec.surrogate):
+        for module in re.findall(r"\btorch:([\w.]+):", named):
+            check_trusted(module)
     if resolve_method(spec).needs_surrogate and not spec.surrogate:
         raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')
     return spec

@@ -9,7 +9,7 @@ from torch import Size, Tensor
 from dowse.core.result import End, Summary, summarize
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
-from dowse.errors import InputError, TargetFailedError
+from dowse.errors import InputError, TargetFailedError, is_count
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.running.instructions import Instructions
@@ -97,6 +97,12 @@ class RunUnderWay:
         self.snapshot = Snapshot(run=self.run, title=self.plan.title, total=0)
         self._announce()
         self.report.began(self.snapshot)
+        q = self.plan.spec.options.get("q", 0)
+        if is_count(q) and 1 + q > self.plan.budget:
+            self.report.message(
+                f"{self.plan.title} cannot make one step: q={q} probes and the first query cost more than "
+                f"budget={self.plan.budget}; give a budget of {1 + q} at least, or a smaller q"
+            )
 
     def take(self) -> Task | None:
         """As Work.take: claim the next task in the store; those whose images cannot be read are made up for."""

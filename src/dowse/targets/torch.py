@@ -2,7 +2,8 @@
 
 import ast
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,10 +44,32 @@ def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) ->
             raise InputError(
                 f"torch:{name} must be a module or a function that makes one, got {type(factory).__name__}"
             )
-        made = factory(**{key: _literal(value) for key, value in options.items()})
+        made = _made(name, factory, {key: _literal(value) for key, value in options.items()})
+    elif options:
+        raise InputError(f"torch:{name} is a module already and takes no options, got {', '.join(sorted(options))}")
     if not isinstance(made, nn.Module):
         raise InputError(f"torch:{name} must make an nn.Module, it made a {type(made).__name__}")
     return _finished(made, weights, name)
+
+
+def _made(name: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """What a factory makes with these options; that it cannot, or fails, is an InputError with its cause."""
+    try:
+        signature(factory).bind(**options)
+    except TypeError as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no option"
+        raise InputError(
+            f"torch:{name} takes {signature(factory)}, got {given}: {error}. Options stand behind it: "
+            f"torch:{name}#OPTION=VALUE&OPTION=VALUE"
+        ) from error
+    except ValueError:  # some functions that are not written in Python do not say what they take
+        pass
+    try:
+        return factory(**options)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"torch:{name} failed to make a network: {type(error).__name__}: {error}") from error
 
 
 def _from_torchvision(name: str, weights: str | None) -> nn.Module:

@@ -13,6 +13,7 @@ import torch
 from dowse.core.task import Task
 from dowse.errors import InputError
 from dowse.machine.cpu import ensure_fast_malloc
+from dowse.machine.importing import trust
 from dowse.running.engines.messages import (
     Begin,
     Exchange,
@@ -60,6 +61,7 @@ def prepare(*, folder: str, path: Sequence[str], threads: int | None) -> list[st
     if os.path.isdir(folder):
         os.chdir(folder)
     sys.path.extend(place for place in path if place not in sys.path)
+    trust("*")  # what is run was checked where the run was planned
     ensure_fast_malloc()
     if threads is not None:
         torch.set_num_threads(threads)
