@@ -32,7 +32,7 @@ def attack(
     x: Tensor,
     y: Labels | None = None,
     *,
-    method: str | object = "prgf",
+    method: str | object = "dowse",
     surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None,
     combine: Combine = "mean",
     norm: Norm = "l2",

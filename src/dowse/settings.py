@@ -98,7 +98,7 @@ class AttackSettings:
         options: The method's own options, for one that is named.
     """
 
-    method: str | object = "prgf"
+    method: str | object = "dowse"
     options: Mapping[str, Any] = field(default_factory=dict)
     norm: Annotated[Norm, Setting("The ball's norm.")] = "l2"
     eps: Annotated[

@@ -45,7 +45,7 @@ def test_words_about_surrogates(nets: str, tmp_path: Path) -> None:
     target, surrogates = f"{nets}#seed=0", [f"{nets}#seed=1&classes=5", f"{nets}#seed=2&classes=5"]
     words = ["--smooth", 3, "--class-offset", 1, "--surrogate-size", 7, "--combine", "cycle"]
     words += [word for spec in surrogates for word in ("--surrogate", spec)]
-    with attack(tmp_path, "--target", target, *words) as store:
+    with attack(tmp_path, "--method", "prgf", "--target", target, *words) as store:
         content = store.runs()[0].content
         said = {word: content[word] for word in ("smooth", "class_offset", "surrogate_size", "combine", "surrogate")}
         assert said == {
@@ -55,10 +55,12 @@ def test_words_about_surrogates(nets: str, tmp_path: Path) -> None:
     source = open_images(tmp_path / "images.npz")
     x = torch.stack([source.read(i, None) for i in range(3)])
     made = [dowse.Surrogate(spec, size=7, class_offset=1, smooth=3) for spec in surrogates]
-    expected = dowse.attack(target, x, surrogate=made, combine="cycle", budget=BUDGET, eps=EPS, q=5)
+    expected = dowse.attack(target, x, surrogate=made, combine="cycle", budget=BUDGET, eps=EPS, method="prgf", q=5)
     assert queries == expected.queries.tolist()
     assert ends == expected.end
-    plain = dowse.attack(target, x, surrogate=[f"{nets}#seed=1", f"{nets}#seed=2"], budget=BUDGET, eps=EPS, q=5)
+    plain = dowse.attack(
+        target, x, surrogate=[f"{nets}#seed=1", f"{nets}#seed=2"], budget=BUDGET, eps=EPS, method="prgf", q=5
+    )
     assert not torch.equal(plain.adversarial, expected.adversarial)
 
 

@@ -28,14 +28,14 @@ def test_the_demo_shows_what_it_did(tmp_path: Path) -> None:
     out = tmp_path / "demo"
     ended = CliRunner().invoke(app, ["demo", "--out", str(out), "--images", "2", "--budget", "60", "--threads", "1"])
     assert ended.exit_code == 0, ended.output
-    for said in ("RGF", "P-RGF + data prior", str(out / "demo.png"), str(out / "report.html")):
+    for said in ("RGF", "Dowse", str(out / "demo.png"), str(out / "report.html")):
         assert said in ended.output
     with Image.open(out / "demo.png") as picture:
         assert min(picture.size) > 500
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "P-RGF + data prior" in page
+    assert "Dowse" in page
     with Store(out) as store:
-        assert [run.title for run in store.runs()] == ["RGF", "P-RGF", "P-RGF + data prior"]
+        assert [run.title for run in store.runs()] == ["RGF", "P-RGF", "Dowse"]
         assert len(list(store.rows())) == 6
     again = CliRunner().invoke(app, ["demo", "--out", str(out), "--images", "2", "--budget", "60", "--threads", "1"])
     assert again.exit_code == 0, again.output

@@ -188,7 +188,7 @@ class Seen(dowse.Observer):
 class TestObservers:
     def test_they_see_everything_and_change_nothing(self):
         seen, calls = Seen(), []
-        run = {"surrogate": SURROGATE, "q": 5, "budget": 60, "eps": 0.2, "concurrency": 2}
+        run = {"method": "prgf", "surrogate": SURROGATE, "q": 5, "budget": 60, "eps": 0.2, "concurrency": 2}
         plain = dowse.attack(TARGET, X, Y, **run)
         result = dowse.attack(TARGET, X, Y, observers=[seen, dowse.Observer()], on_progress=calls.append, **run)
         assert torch.equal(plain.adversarial, result.adversarial)
@@ -215,7 +215,9 @@ class TestObservers:
                 values.clear()
 
         seen = Seen()
-        dowse.attack(TARGET, X[:1], Y[:1], surrogate=SURROGATE, q=3, budget=30, observers=[Scribbling(), seen])
+        dowse.attack(
+            TARGET, X[:1], Y[:1], method="prgf", surrogate=SURROGATE, q=3, budget=30, observers=[Scribbling(), seen]
+        )
         assert all(values for _, values in seen.notes)
 
 

@@ -20,7 +20,9 @@ def attack(
     images: Annotated[str, typer.Option(help="A folder, an .npz, a .safetensors or an image file.")],
     settings: dict[str, Any],
     manner: running.Manner,
-    method: Annotated[str, typer.Option(help="`dowse methods` lists them; your own is package.module:Class.")] = "prgf",
+    method: Annotated[
+        str, typer.Option(help="`dowse methods` lists them; your own is package.module:Class.")
+    ] = "dowse",
     count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
     labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
     size: Annotated[

@@ -18,7 +18,7 @@ TARGET, SURROGATE = "imagenet_mobilenetv2", "imagenet_efficientnet_lite0"
 METHODS = (
     {"name": "rgf", "title": "RGF"},
     {"name": "prgf", "title": "P-RGF"},
-    {"name": "prgf", "title": "P-RGF + data prior", "subspace": 50},
+    {"name": "dowse", "title": "Dowse"},
 )
 TITLE = "How few queries fool MobileNetV2?"
 ROWS = 4  # of the picture
@@ -34,7 +34,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
 ) -> None:
-    """Attack MobileNetV2 on photographs with RGF, P-RGF and P-RGF with the data prior, and compare what they cost."""
+    """Attack MobileNetV2 on photographs with RGF, P-RGF and Dowse's own attack, and compare what they cost."""
     from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()

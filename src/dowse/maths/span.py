@@ -9,6 +9,10 @@ def orthonormal(rows: Tensor) -> Tensor:
 
     Rows of zero, and those of which those before them leave only rounding, are left out. Each row is cleared of the
     others twice, because what one pass leaves of a nearly parallel row is orthogonal to a few digits only.
+
+    >>> orthonormal(torch.tensor([[2.0, 0.0], [5.0, 0.0], [1.0, 1.0]]))  # the second is parallel to the first
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     flat, kept = rows.reshape(len(rows), -1), torch.empty_like(rows.reshape(len(rows), -1))
     least, m = 64 * torch.finfo(rows.dtype).eps, 0
@@ -35,6 +39,9 @@ def projection(displacement: Tensor, rise: Tensor) -> Tensor:
 
     Returns:
         g, (D,).
+
+    >>> projection(torch.tensor([[0.5, 0.0, 0.0], [0.0, 0.1, 0.0]]), torch.tensor([1.0, 0.3]))
+    tensor([2., 3., 0.])
     """
     length = torch.linalg.vector_norm(displacement, dim=1, keepdim=True)
     rows = displacement / torch.where(length > 0, length, 1)

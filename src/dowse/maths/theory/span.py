@@ -38,6 +38,10 @@ def prior_share(along: Tensor, beside: Tensor, rest: int) -> float:
         along: The slopes along the orthonormal priors, (m,).
         beside: The slopes along q random directions orthogonal to them, (q,).
         rest: D − m.
+
+    >>> import torch
+    >>> prior_share(torch.tensor([0.5]), torch.tensor([0.5, -0.5]), rest=3)  # a quarter of 0.25 + 3 · 0.25
+    0.25
     """
     of_priors = float(along.square().sum())
     of_rest = rest * float(beside.square().mean()) if len(beside) else 0.0
