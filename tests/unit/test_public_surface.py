@@ -1,0 +1,51 @@
+"""The names beyond `dowse.*` that docs send people to: pinned, documented, and the only ones that docs import."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = {
+    "dowse.attacks": {"Attack"},
+    "dowse.core.flow": {
+        "Answer", "Flow", "Opening", "Query", "Seen", "Weights",
+        "ask", "check", "examine", "look", "note", "opening", "prior_at", "pull",
+    },
+    "dowse.core.target": {"Delivery", "Target", "as_target"},
+    "dowse.defences": {"DEFENCES", "Denoiser", "Jpeg", "Randomization", "shipped_denoiser"},
+    "dowse.estimators": {"Estimator"},
+    "dowse.experiment.file": {"load_experiment"},
+    "dowse.maths.geometry": {"Ball", "L2", "Linf", "make_ball"},
+    "dowse.maths.sampling": {"biased", "sphere", "unit"},
+    "dowse.models": {"load", "names"},
+    "dowse.preflight": {"preflight"},
+    "dowse.report": {"compare_stores", "write_html", "write_text"},
+    "dowse.running.engines": {"Engine", "make_engine"},
+    "dowse.running.run_experiment": {"run_experiment"},
+    "dowse.store": {"Row", "Store"},
+    "dowse.targets": {"resolve_surrogate", "resolve_target"},
+    "dowse.targets.export": {"export_onnx"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_there(module):
+    assert PUBLIC[module] <= set(dir(import_module(module)))
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_functions_and_classes_have_docstrings(module):
+    home = import_module(module)
+    bare = [name for name in PUBLIC[module] if callable(thing := getattr(home, name)) and not thing.__doc__]
+    assert not bare
+
+
+def test_docs_import_public_names_only():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    assert len(pages) > 10
+    for page in pages:
+        for module, names in re.findall(r"from (dowse\.[\w.]+) import ([\w, ]+)", page.read_text(encoding="utf-8")):
+            asked = {name.strip() for name in names.split(",")}
+            assert asked <= PUBLIC.get(module, set()), f"{page.name} sends people to {module}: {sorted(asked)}"
