@@ -27,7 +27,15 @@ from tests.support import Counter, Faulty, Noisy, Tanh, pictures
 
 TARGET = Tanh(0)
 SURROGATE = Tanh(1, near=TARGET)
-OPTIONS = {"rgf": {"q": 4}, "prgf": {"q": 4}, "averaging": {"q": 4}, "nes": {"q": 4}, "spsa": {"q": 4}}
+OPTIONS = {
+    "pbo": {"starts": 1, "steps": 2},
+    "bases": {"steps": 2},
+    "rgf": {"q": 4},
+    "prgf": {"q": 4},
+    "averaging": {"q": 4},
+    "nes": {"q": 4},
+    "spsa": {"q": 4},
+}
 BLACK_BOX = [name for name, method in METHODS.items() if not method.whitebox]
 
 

@@ -98,7 +98,7 @@ def test_a_little_more_than_the_minimal_distance_is_enough(title, options, norm)
 @cases
 def test_a_hundredth_less_never_is(title, options, norm):
     for more in ({}, {"target_labels": [1]}):
-        budget = 40 if title in SLOW else 500
+        budget = 15 if title in SLOW else 500
         assert not on_linear(title, options, norm, 0.99, budget, accept="any", **more).success.any()
 
 
