@@ -8,7 +8,7 @@ import torch
 import dowse
 from dowse.attacks import GFCS, SignHunter, SimBA, SimBAODS, Square
 from dowse.attacks.signhunter import _parts
-from dowse.attacks.square import _bump, _pyramid
+from dowse.attacks.square import _pyramid, bump
 from dowse.core.flow import Query
 from dowse.core.observers import Observer
 from dowse.estimators import ODSRGF
@@ -172,11 +172,11 @@ def test_square_in_l2_uses_the_whole_radius():
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 8, 31])
 def test_a_bump_is_two_pyramids_of_length_one(side):
-    η = _bump(side, PICTURES, generator(0))
+    η = bump(side, PICTURES, generator(0))
     assert float(η.norm()) == pytest.approx(1)
     if side % 2 == 0:
         assert float(η.sum()) == pytest.approx(0, abs=1e-12)
-    assert {tuple(_bump(side, PICTURES, generator(seed)).flatten().tolist()) for seed in range(8)} <= {
+    assert {tuple(bump(side, PICTURES, generator(seed)).flatten().tolist()) for seed in range(8)} <= {
         tuple(η.flatten().tolist()), tuple(η.T.flatten().tolist())
     }  # fmt: skip
 
