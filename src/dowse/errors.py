@@ -1,6 +1,8 @@
-"""Errors that give cause and remedy, and the small checks that raise them."""
+"""Errors and warnings that give cause and remedy, and the small checks that raise them."""
 
 import math
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -19,6 +21,18 @@ class TargetFailedError(RuntimeError):
     """
 
     outcomes: Sequence[Any] = ()
+
+
+class TargetWarning(UserWarning):
+    """A target that looks wrong: a run goes on, but what it finds may not be about the model that was meant."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of something at the line of the caller's that came to this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "dowse":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from dowse.errors import InputError, is_count
 from dowse.maths.geometry import Ball, make_ball
 from dowse.maths.grid import GridBall, snapped
 from dowse.maths.losses import Objective
+from dowse.preflight.first_look import first_look
 from dowse.settings import AttackSettings
 from dowse.surrogates.prior import SurrogateLike, as_prior
 from dowse.targets import Mask, open_target
@@ -77,6 +78,7 @@ class Run:
         objective = Objective(loss, outputs, settings.targeted)
         self.oracle = Oracle(opened, objective, settings.batch_size, mask)
         self.oracle.learn_classes(like)
+        first_look(self.oracle, like, settings)
         self.prior = as_prior(
             surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,
             classes=self.oracle.classes,

@@ -64,6 +64,7 @@ def test_exhausted():
     assert whitebox.queries.tolist() == [6] * 6  # the image, four gradients, the last iterate
 
 
+@pytest.mark.filterwarnings("ignore::dowse.errors.TargetWarning")  # the target is made so
 def test_already_wrong_costs_one_query():
     wrong = (Y + 1) % 4
     result = attack(TARGET, y=wrong)

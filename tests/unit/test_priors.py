@@ -209,6 +209,7 @@ def test_an_image_has_the_same_result_alone_and_among_neighbours(combine):
     assert len(set(together.queries.tolist())) > 1  # images end at different times
 
 
+@pytest.mark.filterwarnings("ignore::dowse.errors.TargetWarning")  # the target is made so
 def test_each_image_counts_its_own_gradients():
     asked = []
 

@@ -375,6 +375,7 @@ def test_autozoom_leaves_the_ball_and_ends_when_an_adversarial_iterate_is_back_i
 # What every rival does with answers that say nothing
 
 
+@pytest.mark.filterwarnings("ignore::dowse.errors.TargetWarning")  # the target is made so
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("method", RIVALS)
 def test_flat_scores_lead_nowhere_and_break_nothing(method, norm):

@@ -133,6 +133,7 @@ class Coin(nn.Module):
         return torch.stack([~wrong, wrong], 1).double()
 
 
+@pytest.mark.filterwarnings("ignore::dowse.errors.TargetWarning")  # the target is made so
 def test_verified_counts_how_often_a_success_holds():
     n, k = 60, 50
     x = torch.full((n, 1, 2, 2), 0.5, dtype=torch.float64)

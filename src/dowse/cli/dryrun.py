@@ -1,7 +1,6 @@
 """`dowse run --dry-run`: the grid, the most queries it can cost, and the hours that is on this machine."""
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
     from dowse.experiment.file import Experiment
     from dowse.experiment.spec import PlannedRun, RunSpec
     from dowse.images.image_set import ImageSource
+    from dowse.preflight.timing import Timing
 
 SECONDS = 3.0  # of forward passes, to time a target
 
@@ -91,13 +91,23 @@ def _line(one: "PlannedRun", images: int | None, done: int, *, known: bool) -> d
 def _rates(
     experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", notes: list[str]
 ) -> dict[str, float]:
-    """The rows a second of each target that can be timed here; a note about each that cannot."""
+    """The rows a second of each target: its rate, or as timed here; with notes on what that cost, or why it failed."""
+    from dowse.targets import parse_spec
+
     rates = {}
     for target, spec in {one.spec.target: one.spec for one in plans}.items():
+        if (rate := parse_spec(target).options.get("rate")) is not None:
+            rates[target] = float(rate)
+            continue
         try:
-            rates[target] = rows_per_second(spec, source, experiment.images.size)
+            timing = timed(spec, source, experiment.images.size)
         except Exception as error:  # a dry run says what it can
             notes.append(f"{target} cannot be timed here: {error}")
+            continue
+        rates[target] = timing.rows_per_second
+        notes.append(f"{target} was timed with {timing.sent} rows, which no image pays for")
+        if timing.determinism.verdict != "good":
+            notes.append(f"{target}: {timing.determinism.found}; {timing.determinism.remedy}")
     return rates
 
 
@@ -125,26 +135,16 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
         ]
 
 
-def rows_per_second(spec: "RunSpec", source: "ImageSource", size: int | None) -> float:
-    """How many rows a target answers in a second, timed for some seconds on the first image; its rate if it has one."""
+def timed(spec: "RunSpec", source: "ImageSource", size: int | None) -> "Timing":
+    """A target timed on the first image."""
     import torch
 
-    from dowse.core.oracle import default_batch_size
-    from dowse.targets import input_size, open_target, parse_spec
+    from dowse.preflight.timing import time_target
+    from dowse.targets import input_size, open_target
 
-    if (rate := parse_spec(spec.target).options.get("rate")) is not None:
-        return float(rate)
-    target = open_target(spec.target)
-    x = source.read(0, size or input_size(spec.target))
     dtype = torch.float64 if spec.dtype == "float64" else torch.float32
-    target, x = target.to("cpu", dtype), x.to(dtype)
-    batch = spec.batch_size or target.rows_per_call or default_batch_size(x.unsqueeze(0))
-    points, seeds = x.expand(batch, *x.shape).contiguous(), torch.arange(batch)
-    rows, begun = 0, 0.0
-    with torch.no_grad():
-        target(points, seeds)
-        begun = time.perf_counter()
-        while time.perf_counter() - begun < SECONDS:
-            target(points, seeds)
-            rows += batch
-    return rows / (time.perf_counter() - begun)
+    target = open_target(spec.target).to("cpu", dtype)
+    try:
+        return time_target(target, source.read(0, size or input_size(spec.target)).to(dtype), spec.batch_size, SECONDS)
+    finally:
+        target.close()

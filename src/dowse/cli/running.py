@@ -2,7 +2,9 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,7 +106,11 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
     command = ["dowse", *map(without_password, sys.argv[1:])]
-    with closing(reporter(manner)) as report, closing(engine_of(manner, report)) as engine:
+    with (
+        closing(reporter(manner)) as report,
+        _telling_warnings(manner, report),
+        closing(engine_of(manner, report)) as engine,
+    ):
         wish = "finishing the round; Ctrl-C again stops at once"
         with interruptible(lambda: report.message(wish)) as interrupt:
             try:
@@ -143,6 +149,15 @@ def check_device(device: str, *, here: bool) -> None:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         cause = str(error).partition("\n")[0]
         raise InputError(f"--device {device} cannot be used on this machine: {cause}; cpu always can") from error
+
+
+@contextmanager
+def _telling_warnings(manner: Manner, report: "Reporter") -> Iterator[None]:
+    """Warnings of this process are told like all else; where nothing is told they go to standard error, as ever."""
+    with warnings.catch_warnings():
+        if not manner.quiet:
+            warnings.showwarning = lambda message, *_: report.message(f"warning: {message}")
+        yield
 
 
 def share_of_rate(rate: float | None, engine: str | None, workers: int | None) -> float | None:

@@ -23,6 +23,13 @@ class _Span(NamedTuple):
     stop: int
 
 
+class FirstAnswer(NamedTuple):
+    """One of the first questions of a run and all that the target says to it, (n, K), before any mask."""
+
+    request: Request
+    scores: Tensor
+
+
 class Oracle:
     """Answers questions about images with the target's scores.
 
@@ -32,7 +39,12 @@ class Oracle:
         batch_size: The most rows of one forward pass; None takes the target's `rows_per_call`, or chooses by the
             image's size.
         mask: What of the scores the attack sees, (n, K) -> (n, K); None shows them as they are.
+
+    Attributes:
+        on_first_answers: Called once, with the first questions that are answered and before anybody hears of it.
     """
+
+    on_first_answers: Callable[[Sequence[FirstAnswer]], None] | None = None
 
     def __init__(
         self,
@@ -42,8 +54,6 @@ class Oracle:
         mask: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.target = as_target(target)
-        if self.target.in_training:
-            warnings.warn("the target is in training mode: call target.eval() first", stacklevel=4)
         self.objective = objective
         self.batch_size = batch_size or self.target.rows_per_call
         self.mask = mask
@@ -88,7 +98,15 @@ class Oracle:
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()
+        self._tell_first(requests, progress)
         return make_replies(asked, progress, self.objective, self.mask, self.check_label)
+
+    def _tell_first(self, requests: Sequence[Request], progress: Sequence[PartialReply]) -> None:
+        pairs = zip(requests, progress, strict=True) if self.on_first_answers is not None else ()
+        answers = [FirstAnswer(request, join(got.scores)) for request, got in pairs if got.cause is None]
+        if answers and (tell := self.on_first_answers) is not None:
+            self.on_first_answers = None
+            tell(answers)
 
     def _batches(
         self, requests: Sequence[Request], progress: Sequence[PartialReply], chosen: Sequence[int]

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from dowse.errors import InputError
 
 Shape = tuple[int, int, int]
+DIFFERENT_IN_TRAINING = (_BatchNorm, _DropoutNd)
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,14 @@ class Target:
             it to the image's size.
         differentiable: Whether gradients pass through it.
         input_shape: (C, H, W) of the images it takes, as far as it knows; None if it takes any, or does not say.
+        remote: Whether rows leave this machine, so that somebody may pay for each.
     """
 
     takes_row_seeds: bool = False
     rows_per_call: int | None = None
     differentiable: bool = False
     input_shape: Shape | None = None
+    remote: bool = False
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, *s), or the cause why there are none, raised.
@@ -141,6 +146,7 @@ class AdaptedTarget(Target):
         self.differentiable = bool(getattr(given, "differentiable", self.module is not None))
         self.rows_per_call = getattr(given, "rows_per_call", None)
         self.input_shape = getattr(given, "input_shape", None)
+        self.remote = bool(getattr(given, "remote", False))
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)
 
@@ -170,7 +176,12 @@ class AdaptedTarget(Target):
 
     @property
     def in_training(self) -> bool:
-        return self.module is not None and self.module.training
+        return self.module is not None and in_training_mode(self.module)
+
+
+def in_training_mode(net: nn.Module) -> bool:
+    """Whether a module, or a layer in it whose answers depend on it, is in training mode."""
+    return net.training or any(layer.training for layer in net.modules() if isinstance(layer, DIFFERENT_IN_TRAINING))
 
 
 def kind_of(net: nn.Module) -> Kind | None:

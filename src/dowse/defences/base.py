@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from dowse.core.target import Delivery, Kind, Target, TargetLike, as_target, kind_of
+from dowse.core.target import Delivery, Kind, Target, TargetLike, as_target, in_training_mode, kind_of
 
 LARGEST_SEED = 2**63 - 1
 BEHIND = 0x2545F4914F6CDD1D  # sets apart the draws of a noisy defence that stands behind another one
@@ -31,6 +31,7 @@ class Defence(nn.Module, Target):
         self.takes_row_seeds = self.draws_noise or behind.takes_row_seeds
         self.differentiable = self.has_gradient and behind.differentiable
         self.rows_per_call, self.input_shape = behind.rows_per_call, behind.input_shape
+        self.remote = behind.remote
 
     def transform(self, x: Tensor, seeds: Tensor) -> Tensor:
         """What the classifier sees of images x, (n, C, H, W), with noise drawn from a seed for each row, (n,) int64."""
@@ -55,8 +56,8 @@ class Defence(nn.Module, Target):
 
     @property
     def in_training(self) -> bool:
-        """Whether it is in training mode, as the classifier was when it came to stand behind it."""
-        return self.training
+        """Whether it, or a module behind it, is in training mode."""
+        return in_training_mode(self)
 
     def _passed_on(self, x: Tensor, seeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """What the classifier is called with."""

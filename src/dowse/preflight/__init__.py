@@ -34,8 +34,8 @@ def preflight(
     target = as_target(target)
     asking = Asking(target, images)
     findings = [reading.pixels(images)]
-    if target.in_training:
-        findings.append(Finding("mode", Verdict.WRONG, "the network is in training mode", "call target.eval()"))
+    if (mode := reading.mode(target)).verdict is Verdict.WRONG:
+        findings.append(mode)
     findings.append(_guarded("answer", asking.answer))
     if asking.scores is None:
         return Preflight(tuple(findings), asking.queries, asking.sent)
@@ -43,7 +43,7 @@ def preflight(
     findings += [
         reading.outputs(scores, outputs),
         reading.rounding(scores),
-        reading.hidden(scores),
+        decided if (decided := reading.decisions(scores)).verdict is Verdict.WRONG else reading.hidden(scores),
         _guarded("determinism", asking.determinism),
         _guarded("batch", asking.batch_dependence),
         _guarded("sensitivity", lambda: asking.sensitivity(Objective("ce", reading.kind_of_scores(scores)))),

@@ -1,5 +1,6 @@
 """The checks that ask the target: does it answer, the same again, alone as in company, and how fast."""
 
+import math
 from time import perf_counter
 
 import torch
@@ -9,6 +10,7 @@ from dowse.core.oracle import Oracle
 from dowse.core.reply import Request
 from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
+from dowse.preflight import reading
 from dowse.preflight.findings import Finding, Verdict
 from dowse.wording import duration
 
@@ -24,6 +26,7 @@ class Asking:
     Args:
         target: From points (n, C, H, W) in [0, 1] to scores (n, K).
         images: A few images, (n, C, H, W).
+        batch_size: The most rows of one forward pass; None leaves it to the target or the image's size.
 
     Attributes:
         scores: What it answered about the images, (n, K) float64; None until it did so well.
@@ -31,8 +34,8 @@ class Asking:
         sent: Rows handed over.
     """
 
-    def __init__(self, target: TargetLike, images: Tensor) -> None:
-        self.oracle = Oracle(target, Objective())
+    def __init__(self, target: TargetLike, images: Tensor, batch_size: int | None = None) -> None:
+        self.oracle = Oracle(target, Objective(), batch_size)
         self.images = images
         self.scores: Tensor | None = None
         self.queries = self.sent = 0
@@ -49,17 +52,9 @@ class Asking:
     def answer(self) -> Finding:
         """Whether it answers with scores that can be used; they are kept for the other checks."""
         scores = self.ask(self.images)
-        n, k = scores.shape
-        if not scores.isfinite().all():
-            return Finding("answer", Verdict.WRONG, "scores hold NaN or infinity", "mend the target; such images fail")
-        if k < 2:
-            return Finding("answer", Verdict.WRONG, f"shape ({n}, {k})", "an attack needs the scores of two classes")
-        if n > 1 and bool((scores == scores[0]).all()):
-            remedy = "check the scale of its input: it may expect 0 … 255, or normalise twice"
-            return Finding("answer", Verdict.WRONG, f"the same scores for {n} different images", remedy)
-        self.scores = scores
-        interval = f"[{float(scores.min()):.3g}, {float(scores.max()):.3g}]"
-        return Finding("answer", Verdict.GOOD, f"{n} images, {k} classes, scores in {interval}")
+        finding = reading.answer(scores)
+        self.scores = scores if finding.verdict is Verdict.GOOD else None
+        return finding
 
     def determinism(self) -> Finding:
         """The same images again; with other seeds where it draws its noise by seeds."""
@@ -113,13 +108,17 @@ class Asking:
         remedy = "it rounds its input or its output, or is very sure of its answer; σ grows by itself, at a price"
         return Finding("sensitivity", Verdict.NOTE, found, remedy)
 
-    def throughput(self, seconds: float) -> Finding:
-        """Rows a second, as a run would send them."""
+    def speed(self, seconds: float, most_rows: float = math.inf) -> float:
+        """Rows a second: it is asked about its images until so many seconds or rows are over."""
         rows, start = 0, perf_counter()
-        while rows == 0 or (rows < ROWS_FOR_SPEED and perf_counter() - start < seconds):
+        while rows == 0 or (rows < most_rows and perf_counter() - start < seconds):
             self.ask(self.images)
             rows += len(self.images)
-        speed = rows / max(perf_counter() - start, 1e-9)
+        return rows / max(perf_counter() - start, 1e-9)
+
+    def throughput(self, seconds: float) -> Finding:
+        """Rows a second, as a run would send them, and what they make of the paper's budget."""
+        speed = self.speed(seconds, ROWS_FOR_SPEED)
         found = f"{speed:.3g} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
         if BUDGET / speed <= SLOW:
             return Finding("speed", Verdict.GOOD, found)

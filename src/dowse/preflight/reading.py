@@ -1,25 +1,63 @@
-"""The checks that only read: pixels, and the scores that one question brought, (n, K)."""
+"""The checks that only read: a target's mode, pixels, and the scores that one question brought, (n, K)."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from dowse.core.target import Target
 from dowse.preflight.findings import Finding, Verdict
 from dowse.settings import Outputs
 
 MOST_DECIMALS = 6
 
 
+def mode(target: Target) -> Finding:
+    """Whether the target is in the mode that it is used in."""
+    if target.in_training:
+        return Finding("mode", Verdict.WRONG, "the target is in training mode", "call target.eval() first")
+    return Finding("mode", Verdict.GOOD, "not in training mode")
+
+
 def pixels(images: Tensor) -> Finding:
     """Whether the images, (n, C, H, W), are what a target is promised: pixels in [0, 1]."""
-    low, high = float(images.min()), float(images.max())
+    low, high = float(images.detach().min()), float(images.detach().max())
     found = f"images {'×'.join(map(str, images.shape[1:]))}, pixels in [{low:.3g}, {high:.3g}]"
     if not (low >= 0 and high <= 1):
         return Finding("pixels", Verdict.WRONG, found, "divide by 255, or move the normalisation into the target")
     if high <= 1 / 255:
         return Finding("pixels", Verdict.WRONG, found, "nearly black: was it divided by 255 twice?")
     return Finding("pixels", Verdict.GOOD, found)
+
+
+def answer(scores: Tensor) -> Finding:
+    """Whether scores, (n, K), of n different images can be used."""
+    n, k = scores.shape
+    if not scores.isfinite().all():
+        return Finding("answer", Verdict.WRONG, "scores hold NaN or infinity", "mend the target; such images fail")
+    if k < 2:
+        return Finding("answer", Verdict.WRONG, f"shape ({n}, {k})", "an attack needs the scores of two classes")
+    found = difference(scores, n)
+    if found.verdict is not Verdict.GOOD:
+        return found
+    interval = f"[{float(scores.min()):.3g}, {float(scores.max()):.3g}]"
+    return Finding("answer", Verdict.GOOD, f"{n} images, {k} classes, scores in {interval}")
+
+
+def difference(scores: Tensor, images: int) -> Finding:
+    """Whether scores, (n, K), of so many different images differ at all."""
+    if images > 1 and bool((scores == scores[0]).all()):
+        remedy = "check the scale of its input: it may expect 0 … 255, or normalise twice"
+        return Finding("answer", Verdict.WRONG, f"the same scores for {images} different images", remedy)
+    return Finding("answer", Verdict.GOOD, "different images have different scores")
+
+
+def decisions(scores: Tensor) -> Finding:
+    """Whether scores, (n, K), say no more than the class: one 1 a row, all else 0."""
+    if bool(((scores == 0) | (scores == 1)).all()) and bool((scores.sum(1) == 1).all()):
+        remedy = "let it answer with its probabilities or logits: nothing can be learned from a decision here"
+        return Finding("classes shown", Verdict.WRONG, "each answer is one 1 and zeros, a decision", remedy)
+    return Finding("classes shown", Verdict.GOOD, "more than a decision")
 
 
 def kind_of_scores(scores: Tensor) -> Outputs:

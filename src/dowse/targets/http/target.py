@@ -61,6 +61,8 @@ class HttpTarget(Target):
         classes: K, from the metadata or from the first answer; None as long as it is unknown.
     """
 
+    remote = True
+
     def __init__(
         self,
         url: str,

@@ -1,0 +1,90 @@
+"""A run's own preflight: what costs nothing is said before its first query, and its first answers are read."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from dowse.core.oracle import FirstAnswer, Oracle
+from dowse.errors import InputError, TargetWarning, warn
+from dowse.preflight import reading
+from dowse.preflight.findings import Finding, Verdict
+from dowse.settings import AttackSettings, Outputs
+
+SURE_OF_LABELS = 4  # images that are all classified wrongly before it is said; one or two may just be hard
+
+
+def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
+    """Look at a run's target now, and once more when its first answers are there; it is asked nothing for that.
+
+    What is wrong with it is a TargetWarning with its remedy, for verdicts hold all the same. A target of a single score
+    is an InputError: it can never be found to be fooled.
+
+    Args:
+        oracle: The run's, which has not been asked yet.
+        like: One image of the run, (C, H, W).
+        settings: What the target is said to answer with, and whether the images' labels matter.
+    """
+    if oracle.classes is not None:
+        check_classes(oracle.classes)
+    tell([reading.mode(oracle.target), reading.pixels(like.unsqueeze(0))])
+
+    def read(answers: Sequence[FirstAnswer]) -> None:
+        scores = torch.cat([answer.scores for answer in answers])
+        check_classes(scores.shape[1])
+        if not bool(scores.isfinite().all()):
+            return  # each such image ends by itself, and says so
+        first = torch.stack([answer.scores[0] for answer in answers])
+        same = reading.difference(first, _distinct(answers))
+        tell([same, reading.decisions(scores), *_said(scores, settings.outputs)])
+        if not settings.targeted and settings.accept != "never":
+            tell([_labels(first, [answer.request.label for answer in answers])])
+
+    oracle.on_first_answers = read
+
+
+def tell(findings: Sequence[Finding]) -> None:
+    """Warn of the first finding that is wrong; those after it may be its consequences."""
+    for finding in findings:
+        if finding.verdict is Verdict.WRONG:
+            remedy = finding.remedy[:1].upper() + finding.remedy[1:]
+            warn(f"something looks wrong ({finding.check}): {finding.found}. {remedy}.", TargetWarning)
+            return
+
+
+def check_classes(classes: int) -> None:
+    """Raise InputError if a target answers with one score only."""
+    if classes == 1:
+        raise InputError(
+            "the target answers with one score, and an attack needs those of two classes: give the other one too, for "
+            "example torch.cat([-z, z], 1) of a logit z, or torch.cat([1 - p, p], 1) of a probability p"
+        )
+
+
+def _said(scores: Tensor, outputs: Outputs) -> list[Finding]:
+    """Whether scores, (n, K), are what they are said to be, where even a few rows leave no doubt."""
+    sums = scores.sum(1)
+    probabilities = bool((scores >= 0).all()) and bool(((sums - 1).abs() <= 1e-3).all())
+    logits = bool((scores < 0).any()) or bool((scores > 1.02).any())
+    if (outputs == "logits" and probabilities) or (outputs == "probs" and logits):
+        return [reading.outputs(scores, outputs)]
+    return []
+
+
+def _labels(scores: Tensor, labels: Sequence[int | None]) -> Finding:
+    """Whether not one of several images is classified as labelled, (n, K) and n labels."""
+    finding = reading.labels(scores, labels)
+    pairs = [(int(row.argmax()), label) for row, label in zip(scores, labels, strict=True) if label is not None]
+    if len(pairs) >= SURE_OF_LABELS and all(predicted != label for predicted, label in pairs):
+        return finding
+    return Finding("labels", Verdict.GOOD, finding.found)
+
+
+def _distinct(answers: Sequence[FirstAnswer]) -> int:
+    """How many of the questions begin with an image of their own."""
+    kept: list[Tensor] = []
+    for answer in answers:
+        x = answer.request.points[0]
+        if not any(torch.equal(x, other) for other in kept):
+            kept.append(x)
+    return len(kept)

@@ -1,0 +1,119 @@
+"""A run looks at its target before and at its first answers, and asks nothing more for that."""
+
+import pytest
+import torch
+from torch import nn
+
+import dowse
+from dowse.defences import Randomization
+from dowse.errors import TargetWarning
+from tests.support import Counter, Tanh, generator, labels_of, pictures
+
+NET = Tanh(0, classes=6)
+X = pictures(8)
+Y = labels_of(NET, X)
+RUN = {"method": "rgf", "q": 4, "eps": 0.2, "budget": 30}
+
+
+def of_net(change):
+    """A target that changes the network's scores."""
+    return lambda x: change(NET(x))
+
+
+def heard(target, x=X, y=Y, **more):
+    """The one thing that a run on a target is warned of."""
+    with pytest.warns(TargetWarning) as caught:
+        dowse.attack(target, x, y, **RUN | more)
+    (said,) = caught
+    assert said.filename == __file__, "it points to whoever called"
+    return str(said.message)
+
+
+def test_a_sound_target_is_attacked_without_a_word():
+    dowse.attack(NET, X, Y, **RUN)
+    dowse.attack(of_net(lambda s: s.softmax(1)), X, Y, outputs="probs", **RUN)
+    dowse.attack(of_net(lambda s: s.log_softmax(1)), X, Y, **RUN)
+    dowse.attack(of_net(lambda s: s.sigmoid()), X, Y, outputs="probs", **RUN)
+
+
+def test_training_mode_is_said_before_the_first_query():
+    counter = Counter(Tanh(0, classes=6)).train()
+    with pytest.warns(TargetWarning, match="training mode"), pytest.raises(dowse.InputError, match="needs a surrogate"):
+        dowse.attack(counter, X, Y, method="prgf")
+    assert counter.rows == 0
+
+
+def test_a_layer_left_in_training_mode_is_enough():
+    net = nn.Sequential(NET, nn.Dropout(0.1)).eval()
+    dowse.attack(net, X, Y, **RUN)
+    net[1].train()
+    assert "training mode" in heard(net)
+    assert "training mode" in heard(Randomization(net), sigma=1e-2)
+
+
+def test_images_that_are_nearly_black():
+    assert "divided by 255 twice" in heard(NET, X / 255, labels_of(NET, X / 255))
+
+
+@pytest.mark.parametrize("mask", [{}, {"decimals": 3}, {"reveals": "topk:3"}])
+def test_what_scores_are_said_to_be(mask):
+    """Also where a mask makes probabilities of them."""
+    assert "Say outputs='probs'" in heard(of_net(lambda s: s.softmax(1)), **mask)
+    assert "Say outputs='logits'" in heard(NET, outputs="probs", **mask)
+
+
+def test_answers_that_are_the_same_for_all_images():
+    assert "the same scores for 8 different images" in heard(of_net(lambda s: s * 0 + torch.arange(6)))
+    dowse.attack(of_net(lambda s: s * 0 + torch.arange(6)), X[:1], **RUN)
+    dowse.attack(of_net(lambda s: s * 0 + torch.arange(6)), X[[0, 0, 0]], **RUN)
+
+
+def test_answers_that_are_decisions():
+    decide = of_net(lambda s: nn.functional.one_hot(s.argmax(1), 6).double())
+    assert "one 1 and zeros" in heard(decide)
+
+
+def test_labels_that_are_shifted():
+    some = Y < 5
+    assert some.sum() >= 4
+    assert "Every label is off by -1: shift the labels" in heard(NET, X[some], Y[some] + 1)
+    dowse.attack(NET, X[:3], (Y[:3] + 1) % 6, **RUN)  # a few images may just be hard
+    dowse.attack(NET, X, None, **RUN)
+    dowse.attack(NET, X, (Y + 1) % 6, target_labels=Y, **RUN)
+
+
+@pytest.mark.parametrize("learned", ["from no rows", "from the first answer"])
+def test_one_score_is_refused(learned):
+    def one(x):
+        if not len(x) and learned == "from the first answer":
+            raise ValueError("no rows")
+        return NET(x)[:, :1]
+
+    counter = Counter(one)
+    with pytest.raises(dowse.InputError, match=r"one score.*torch\.cat"):
+        dowse.attack(counter, X, **RUN)
+    assert sum(counter.batches) == (0 if learned == "from no rows" else 8)
+
+
+def test_it_asks_nothing():
+    """A run that is warned of sends exactly what it counts, and as much as with warnings silenced."""
+    target = of_net(lambda s: s.softmax(1))
+    counter = Counter(target)
+    with pytest.warns(TargetWarning):
+        result = dowse.attack(counter, X, Y, **RUN)
+    assert counter.rows == int(result.sent.sum()) == int(result.queries.sum())
+
+
+def test_noise_of_its_own_is_not_looked_for():
+    """Only `dowse check` and `--dry-run` ask the same question twice."""
+    rng = generator(0)
+    dowse.attack(of_net(lambda s: s + 1e-3 * torch.randn(s.shape, generator=rng)), X, Y, **RUN)
+
+
+def test_scores_that_are_not_finite_are_left_to_their_images():
+    bad = X[0].mean()
+
+    def target(x):
+        return torch.where((x.mean((1, 2, 3)) == bad).unsqueeze(1), torch.nan, NET(x))
+
+    assert dowse.attack(target, X, Y, **RUN).end[0] is dowse.End.NONFINITE
