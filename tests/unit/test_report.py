@@ -89,6 +89,20 @@ def test_runs_of_one_title_are_told_apart_by_what_differs(tmp_path: Path) -> Non
     assert names == ["ours (seed=0, number=0)", "ours (seed=1, number=1)"]
 
 
+def test_columns_of_one_target_are_told_apart_by_their_image_sets(tmp_path: Path) -> None:
+    sets = ("abcdef1234@224", "abcdef1234@299", "fedcba4321@224")
+    runs = [Made("RGF", FAST, replace(CELL, image_set=image_set)) for image_set in sets]
+    runs.append(Made("RGF", FAST, replace(CELL, target="onnx:other/resnet18.onnx")))
+    with Store(make_store(tmp_path, runs)) as store:
+        names = [group.name for table in gather(store).tables for group in table.groups]
+    assert names == [
+        "dowse:imagenet_resnet18, 224, abcdef",
+        "dowse:imagenet_resnet18, 299",
+        "dowse:imagenet_resnet18, 224, fedcba",
+        "onnx:other/resnet18.onnx",
+    ]
+
+
 def test_images_that_would_go_on_are_unfinished_and_not_counted(tmp_path: Path) -> None:
     make_store(tmp_path, [Made("RGF", [5, None])], budget=10)
     with StoreWriter(tmp_path) as store:

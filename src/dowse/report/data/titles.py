@@ -30,16 +30,20 @@ def column_names(runs: Sequence[RunInfo]) -> list[str]:
     """What heads the columns that these runs stand for: as few words as tell them apart.
 
     A target's short name; its spec where two targets share that; behind it, where a target is attacked on several
-    image sets, the set's name, and where that is the same too, the set's fingerprint.
+    image sets, what tells those apart: the set's name, its size, its fingerprint.
     """
     targets = [run.content["target"] for run in runs]
     short = {target: short_target(target) for target in targets}
     shared = Counter(short.values())
     names = [short[target] if shared[short[target]] == 1 else target for target in targets]
-    for more in ([Path(run.source).name for run in runs], [run.content["image_set"][:6] for run in runs]):
+    fingerprints, sizes = zip(*(run.content["image_set"].partition("@")[::2] for run in runs), strict=True)
+    for words in ([Path(run.source).name for run in runs], sizes, [fingerprint[:6] for fingerprint in fingerprints]):
+        known: dict[str, set[str]] = defaultdict(set)
+        for name, word in zip(names, words, strict=True):
+            known[name].add(word)
         names = [
-            f"{name}, {word}" if word and names.count(name) > 1 else name
-            for name, word in zip(names, more, strict=True)
+            f"{name}, {word}" if word and len(known[name]) > 1 else name
+            for name, word in zip(names, words, strict=True)
         ]
     return names
 

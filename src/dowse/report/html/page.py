@@ -71,27 +71,23 @@ def render(report: Report, gallery: Gallery, given: Sequence[tuple[str, str]]) -
     """The page of a report; `given` are the commands that it came from, each with a note."""
     script = f'"use strict";\n(() => {{\n{_asset(*(f"{name}.js" for name in SCRIPTS))}\n}})();\n'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    missing = failures(report)
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            report=report,
-            gallery=gallery,
-            commands=given,
-            policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-            style=_asset("page.css"),
-            script=script,
-            data=script_data(report, gallery),
-            lead=leading_columns(report),
-            specs=specs(report),
-            facts=facts(report),
-            captions=captions(report.tables),
-            measures=MEASURES,
-            failures=missing,
-            sections=_sections(report, gallery, missing),
-            speeds=listings.speeds(report),
-        )
+    missing, template = failures(report), _templates().get_template("page.html")
+    return template.render(
+        report=report,
+        gallery=gallery,
+        commands=given,
+        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        style=_asset("page.css"),
+        script=script,
+        data=script_data(report, gallery),
+        lead=leading_columns(report),
+        specs=specs(report),
+        facts=facts(report),
+        captions=captions(report.tables),
+        measures=MEASURES,
+        failures=missing,
+        sections=_sections(report, gallery, missing),
+        speeds=listings.speeds(report),
     )
 
 
