@@ -9,6 +9,7 @@ from PIL import Image as Picture
 from typer.testing import CliRunner
 
 from dowse.cli import app
+from dowse.cli.rows import collect
 from tests.victims import image_file
 
 NETS = """
@@ -160,3 +161,44 @@ def test_numbers_as_people_write_them(nets: str, tmp_path: Path) -> None:
     with Store(tmp_path / "out") as store:
         (run,) = store.runs()
         assert (run.content["eps"], run.budget) == (8 / 255, 20)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("0.png,1\n0.png,2\n", "labels 0.png as 2, a line before as 1: keep one"),
+        ("../0.png,1\n", "leaves the folder of the images with '../0.png'"),
+    ],
+)
+def test_tables_of_labels_that_cannot_be_meant(nets: str, tmp_path: Path, table: str, said: str) -> None:
+    (tmp_path / "images").mkdir()
+    Picture.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "images" / "0.png")
+    (tmp_path / "images" / "labels.csv").write_text(f"file,label\n{table}")
+    status, heard = command(tmp_path, nets, images=tmp_path / "images")
+    assert (status, said in heard) == (2, True), heard
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (np.full((2, 3, 4, 4), 200.0), "must lie in [0, 1], got [200, 200]: divide them by 255"),
+        (np.full((2, 3, 4, 4), np.nan), "must lie in [0, 1], got [nan, nan]"),
+        (np.zeros((2, 3, 4, 4), np.uint8), "images.transpose(0, 2, 3, 1) makes NHWC of NCHW"),
+    ],
+)
+def test_arrays_that_are_no_images(nets: str, tmp_path: Path, images: np.ndarray, said: str) -> None:
+    np.savez(tmp_path / "some.npz", images=images)
+    status, heard = command(tmp_path, nets, images=tmp_path / "some.npz")
+    assert (status, said in heard) == (2, True), heard
+
+
+def test_rows_say_the_radius_that_is_the_default(nets: str, tmp_path: Path) -> None:
+    assert command(tmp_path, nets)[0] == 0
+    (rows,) = {row["eps"] for row in collect(tmp_path / "out", None)}
+    assert rows == pytest.approx((0.001 * 48) ** 0.5)
+
+
+def test_labels_that_are_the_targets_own_are_said(nets: str, tmp_path: Path) -> None:
+    words = ["--target", nets, "--images", image_file(tmp_path, 1), "--method", "rgf", "--q", 4, "--budget", 20]
+    said = CliRunner().invoke(app, ["attack", *map(str, [*words, "--out", tmp_path / "out"])]).output
+    assert "each is attacked as what the target itself takes it for" in said

@@ -7,6 +7,8 @@ import torch
 
 import dowse
 from dowse.core.result import End
+from dowse.maths.losses import Objective
+from dowse.surrogates.prior import as_prior
 from tests.support import Faulty, NotFinite, Tanh, attack_anyway, labels_of, pictures
 
 NET = Tanh(0)
@@ -77,3 +79,8 @@ def test_images_that_are_wrong_anyway_are_no_failure_of_the_target():
     assert (result.summary().n, result.summary().already_wrong, result.summary().failed) == (0, 6, 0)
     wrong = attack_anyway(NotFinite(NET, lambda x: (x == X[0]).flatten(1).all(1)), X, (Y + 1) % 4, **RUN)
     assert (wrong.summary().n, wrong.summary().already_wrong, wrong.summary().failed) == (0, 5, 1)
+
+
+def test_a_surrogate_of_other_classes_is_told_before_the_first_query():
+    with pytest.warns(UserWarning, match="the surrogate has 6 classes, the target 4"):
+        as_prior(Tanh(1, classes=6), Objective(), X[0], classes=4)

@@ -137,9 +137,8 @@ def test_a_label_the_surrogate_does_not_have_is_refused(offset, label):
 
 
 def test_another_number_of_classes_is_remarked_on_once():
-    made = prior(Pooled(5), classes=4)
     with pytest.warns(UserWarning, match="surrogate has 5 classes, the target 4"):
-        gradient_of(made, PICTURES, LABELS, NO_TURN)
+        made = prior(Pooled(5), classes=4)  # before any question
     gradient_of(made, PICTURES, LABELS, NO_TURN)
     gradient_of(prior(Surrogate(Pooled(5), class_offset=1), classes=4), PICTURES, LABELS, NO_TURN)
 

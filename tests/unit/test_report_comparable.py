@@ -100,3 +100,11 @@ def test_an_infinite_median_of_a_comparison_reads_inf(tmp_path: Path) -> None:
     (match,) = json.loads(versus.to("json"))["matches"]
     assert (match["median_queries_before"], match["mean_queries_before"]) == ("inf", None)
     assert ",inf," in versus.to("csv")
+
+
+def test_runs_that_differ_in_labels_alone_have_columns_of_their_own_name(tmp_path: Path) -> None:
+    runs = [Made("RGF", EASY, replace(CELL, image_set=name)) for name in ("0123456789@8", "0123456789-target@8")]
+    (table,) = read(make_store(tmp_path, runs)).tables
+    first, second = (group.name for group in table.groups)
+    assert first != second
+    assert "the target's labels" in second

@@ -1,6 +1,8 @@
 """`dowse rows`: the rows of a store, a line an image, as CSV or JSON."""
 
+import math
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +37,7 @@ def columns() -> list[str]:
 def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
     """The rows of all runs, or of those whose id begins so, as plain values, each with what its run is about."""
     from dowse.errors import InputError
+    from dowse.report.data.runs import radius
     from dowse.store import Store
 
     with Store(folder) as store:
@@ -44,6 +47,10 @@ def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
             for one in runs
             if run is None or one.id.startswith(run)
         }
+        for one in runs:
+            if one.id in about:
+                eps = radius(store, one.content, islice(store.rows(one.id), 1))
+                about[one.id]["eps"] = None if math.isnan(eps) else eps
         if run is not None and not about:
             known = ", ".join(f"{one.id} ({one.title})" for one in runs) or "none yet"
             raise InputError(f"no run in {folder} has an id that begins with {run!r}: there are {known}")

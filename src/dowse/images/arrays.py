@@ -23,7 +23,12 @@ def array_source(file: Path) -> ImageSource:
     if images.ndim != 4 or images.shape[channels] not in (1, 3) or not (of_bytes or images.is_floating_point()):
         raise InputError(
             f"images in {file} are {images.dtype} of shape {tuple(images.shape)}; expected uint8 (n, H, W, C), "
-            "or floats (n, C, H, W) in [0, 1], C = 1 or 3"
+            "or floats (n, C, H, W) in [0, 1], C = 1 or 3: images.transpose(0, 2, 3, 1) makes NHWC of NCHW"
+        )
+    if images.numel() and not of_bytes and not (images.min() >= 0 and images.max() <= 1):  # NaN among them
+        raise InputError(
+            f"floats in {file} must lie in [0, 1], got [{float(images.min()):g}, {float(images.max()):g}]: divide them "
+            "by 255"
         )
     columns = [
         _labels(file, name, given, len(images)) for name, given in (("labels", labels), ("target_labels", wanted))

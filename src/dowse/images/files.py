@@ -60,9 +60,17 @@ def _listed(table: Path) -> Iterator[Entry]:
             reader = csv.DictReader(file)
             if not {"file", "label"} <= set(reader.fieldnames or ()):
                 raise InputError(f"{table} has the columns {reader.fieldnames}; expected file and label among them")
+            known: dict[str, int | None] = {}
             for row in reader:
                 where = f"line {reader.line_num} of {table}"
-                yield Entry(row["file"], _label(row["label"], where), _label(row.get("target_label"), where))
+                entry = Entry(row["file"], _label(row["label"], where), _label(row.get("target_label"), where))
+                if ".." in Path(entry.name).parts:
+                    raise InputError(f"{where} leaves the folder of the images with {entry.name!r}: name files in it")
+                if known.setdefault(entry.name, entry.label) != entry.label:
+                    raise InputError(
+                        f"{where} labels {entry.name} as {entry.label}, a line before as {known[entry.name]}: keep one"
+                    )
+                yield entry
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the labels from {table}: {error}") from error
 

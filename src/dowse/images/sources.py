@@ -18,8 +18,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
 
     A folder's labels come from its `labels.csv` (columns `file` and `label`, and `target_label` if the attack is
     targeted), else from the names of its subfolders: the number itself if all are numbers, else its place in
-    alphabetical order; without either they are the target's own. An .npz holds `images`, (n, H, W, C) uint8, a
-    .safetensors file the same or floats (n, C, H, W) in [0, 1]; both may hold `labels` and `target_labels`, (n,).
+    alphabetical order; without either they are the target's own. An .npz or .safetensors file holds `images`, uint8
+    (n, H, W, C) or floats (n, C, H, W) in [0, 1]; it may hold `labels` and `target_labels`, (n,).
 
     Args:
         path: Where it is.

@@ -97,6 +97,8 @@ class RunUnderWay:
         self.snapshot = Snapshot(run=self.run, title=self.plan.title, total=0)
         self._announce()
         self.report.began(self.snapshot)
+        if all(entry.label is None for entry in self.images.entries):
+            self.report.message("the images have no labels: each is attacked as what the target itself takes it for")
         q = self.plan.spec.options.get("q", 0)
         if is_count(q) and 1 + q > self.plan.budget:
             self.report.message(

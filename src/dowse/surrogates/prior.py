@@ -13,7 +13,7 @@ from dowse.core.flow import Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
 from dowse.core.oracle import default_batch_size
 from dowse.core.prior import Prior, finite
-from dowse.core.target import as_target
+from dowse.core.target import as_target, checked_scores
 from dowse.errors import InputError, count
 from dowse.maths.losses import Objective
 from dowse.settings import Combine
@@ -90,6 +90,19 @@ class SurrogatePrior:
         self.last_layer = LastLayer(self.net)
         self.objective = Objective(objective.loss, "logits", objective.targeted)
         self.batch_size, self.classes, self._remarked = batch_size, classes, False
+
+    def learn_classes(self, like: Tensor) -> None:
+        """Look at its number of classes before any query, where it takes a pass of no rows; like is one image, (*s)."""
+        size = self.surrogate.size
+        sides = like.shape[1:] if size is None else size if isinstance(size, tuple) else (size, size)
+        try:
+            with warnings.catch_warnings(), torch.no_grad():
+                warnings.simplefilter("ignore")
+                seeds = self._seeds(torch.empty(0, dtype=torch.int64))
+                classes = checked_scores(self.net(like.new_empty((0, like.shape[0], *sides)), **seeds), 0).shape[1]
+        except Exception:  # it will be found out with the first gradient
+            return
+        self._remark(classes)
 
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
@@ -216,6 +229,7 @@ def _as_prior(surrogate: Any, objective: Objective, like: Tensor, batch_size: in
         surrogate = Surrogate(surrogate)
     made = SurrogatePrior(surrogate, objective, batch_size, classes)
     check_fits("surrogate", made.target, like)
+    made.learn_classes(like)
     if not made.target.differentiable:
         raise InputError(
             f"the surrogate {made.target.name} has no gradient: use the net behind it, or another surrogate"

@@ -1,6 +1,5 @@
 """From a store to a report: which runs stand in one table, and in it in one column."""
 
-import math
 import os
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from dowse.errors import InputError, count
-from dowse.maths.geometry import make_ball
 from dowse.report.data.classes import class_names
 from dowse.report.data.measure import measure, queries_a_second
 from dowse.report.data.model import Entry, Group, Report, Table
-from dowse.report.data.runs import runs_of
+from dowse.report.data.runs import radius, runs_of
 from dowse.report.data.titles import column_names, own_titles, report_title
 from dowse.store import Store
 
@@ -96,12 +94,4 @@ def _alike(one: Group, other: Group) -> bool:
 
 def _radius(store: Store, entries: Sequence[Entry]) -> float:
     """The ball's radius; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
-    norm, eps = entries[0].run.content["norm"], entries[0].run.content["eps"]
-    if eps is not None or norm != "l2":
-        return make_ball(norm, eps, 1).eps
-    for row in (row for entry in entries for row in entry.counted.rows[:1]):
-        try:
-            return make_ball(norm, None, store.original(row).numel()).eps
-        except OSError:
-            continue
-    return math.nan
+    return radius(store, entries[0].run.content, (row for entry in entries for row in entry.counted.rows[:1]))

@@ -1,10 +1,27 @@
 """The runs of a store that a report or a figure is about."""
 
+import math
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dowse.errors import InputError
-from dowse.store import RunInfo, Store
+from dowse.maths.geometry import make_ball
+from dowse.store import Row, RunInfo, Store
+
+
+def radius(store: Store, content: Mapping[str, Any], rows: Iterable[Row]) -> float:
+    """The ball's radius of a run; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
+    norm, eps = content["norm"], content["eps"]
+    if eps is not None or norm != "l2":
+        return make_ball(norm, eps, 1).eps
+    for row in rows:
+        try:
+            return make_ball(norm, None, store.original(row).numel()).eps
+        except OSError:
+            continue
+    return math.nan
 
 
 def runs_of(store: Store, file: str | os.PathLike[str] | None = None) -> list[RunInfo]:

@@ -30,14 +30,15 @@ def column_names(runs: Sequence[RunInfo]) -> list[str]:
     """What heads the columns that these runs stand for: as few words as tell them apart.
 
     A target's short name; its spec where two targets share that; behind it, where a target is attacked on several
-    image sets, what tells those apart: the set's name, its size, its fingerprint.
+    image sets, what tells those apart: the set's name, its size, whose labels it has, its fingerprint.
     """
     targets = [run.content["target"] for run in runs]
     short = {target: short_target(target) for target in targets}
     shared = Counter(short.values())
     names = [short[target] if shared[short[target]] == 1 else target for target in targets]
     fingerprints, sizes = zip(*(run.content["image_set"].partition("@")[::2] for run in runs), strict=True)
-    for words in ([Path(run.source).name for run in runs], sizes, [fingerprint[:6] for fingerprint in fingerprints]):
+    labels = ["the target's labels" if one.endswith("-target") else "" for one in fingerprints]
+    for words in ([Path(run.source).name for run in runs], sizes, labels, [one[:6] for one in fingerprints]):
         known: dict[str, set[str]] = defaultdict(set)
         for name, word in zip(names, words, strict=True):
             known[name].add(word)

@@ -232,7 +232,8 @@ class HttpTarget(Target):
 
     def _error(self, failure: Failure, attempts: int) -> TargetError:
         tried = "" if attempts == 1 else f" after {attempts} attempts, the last"
-        return TargetError(f"{self.url} did not answer{tried}: {failure}")
+        did = "gave no usable answer" if str(failure).startswith("it answered") else "did not answer"
+        return TargetError(f"{self.url} {did}{tried}: {failure}")
 
 
 def _close(client: ModelClient, threads: ThreadPoolExecutor) -> None:
