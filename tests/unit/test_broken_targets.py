@@ -75,10 +75,11 @@ def test_scores_that_are_not_finite_count_as_failures_of_the_target():
 
 
 def test_images_that_are_wrong_anyway_are_no_failure_of_the_target():
-    result = dowse.attack(NET, X, (Y + 1) % 4, **RUN)
-    assert (result.summary().n, result.summary().already_wrong, result.summary().failed) == (0, 6, 0)
-    wrong = attack_anyway(NotFinite(NET, lambda x: (x == X[0]).flatten(1).all(1)), X, (Y + 1) % 4, **RUN)
-    assert (wrong.summary().n, wrong.summary().already_wrong, wrong.summary().failed) == (0, 5, 1)
+    few, wrong = X[:3], (Y[:3] + 1) % 4  # so few that nobody doubts the labels
+    summary = dowse.attack(NET, few, wrong, **RUN).summary()
+    assert (summary.n, summary.already_wrong, summary.failed) == (0, 3, 0)
+    summary = attack_anyway(NotFinite(NET, lambda x: (x == X[0]).flatten(1).all(1)), few, wrong, **RUN).summary()
+    assert (summary.n, summary.already_wrong, summary.failed) == (0, 2, 1)
 
 
 def test_a_surrogate_of_other_classes_is_told_before_the_first_query():

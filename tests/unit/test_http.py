@@ -20,7 +20,7 @@ from dowse.targets import resolve_target
 from dowse.targets.http.retry import TargetError
 from dowse.targets.http.target import HttpTarget
 from dowse.targets.options import HttpOptions
-from tests.support import Tanh, pictures
+from tests.support import Tanh, attack_anyway, pictures
 from tests.v2server import V2Server, serving
 
 NET = Tanh(1)
@@ -215,7 +215,7 @@ def test_a_failed_request_leaves_the_rows_of_others_answered() -> None:
 def test_a_server_that_dies_ends_the_run_with_all_it_answered() -> None:
     waits: list[float] = []
     with serving(NET, [*["ok"] * 20, "die"]) as server:
-        result = dowse.attack(
+        result = attack_anyway(
             connect(server, waits.append, rows=4, connections=2), X.repeat(4, 1, 1, 1), Y.repeat(4),
             method="rgf", budget=BUDGET, concurrency=3,
         )  # fmt: skip
