@@ -26,24 +26,24 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
         settings: What the target is said to answer with, and whether the images' labels matter.
     """
     if oracle.classes is not None:
-        check_classes(oracle.classes)
-    tell([reading.mode(oracle.target), reading.pixels(like.unsqueeze(0))])
+        _check_classes(oracle.classes)
+    _tell([reading.mode(oracle.target), reading.pixels(like.unsqueeze(0))])
 
     def read(answers: Sequence[FirstAnswer]) -> None:
         scores = torch.cat([answer.scores for answer in answers])
-        check_classes(scores.shape[1])
+        _check_classes(scores.shape[1])
         if not bool(scores.isfinite().all()):
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])
         same = reading.difference(first, _distinct(answers))
-        tell([same, reading.decisions(scores), *_said(scores, settings.outputs)])
+        _tell([same, reading.decisions(scores), *_said(scores, settings.outputs)])
         if not settings.targeted and settings.accept != "never":
-            tell([_labels(first, [answer.request.label for answer in answers])])
+            _tell([_labels(first, [answer.request.label for answer in answers])])
 
     oracle.on_first_answers = read
 
 
-def tell(findings: Sequence[Finding]) -> None:
+def _tell(findings: Sequence[Finding]) -> None:
     """Warn of the first finding that is wrong; those after it may be its consequences."""
     for finding in findings:
         if finding.verdict is Verdict.WRONG:
@@ -52,7 +52,7 @@ def tell(findings: Sequence[Finding]) -> None:
             return
 
 
-def check_classes(classes: int) -> None:
+def _check_classes(classes: int) -> None:
     """Raise InputError if a target answers with one score only."""
     if classes == 1:
         raise InputError(
