@@ -58,7 +58,7 @@ def test_a_target_that_fails_on_every_image(nets: str, tmp_path: Path, how: str,
 def test_images_that_are_all_misclassified(nets: str, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     for i in range(3):
-        Picture.fromarray(np.full((4, 4, 3), 9 * i, np.uint8)).save(tmp_path / "images" / f"{i}.png")
+        Picture.fromarray(np.full((4, 4, 3), 90 + 9 * i, np.uint8)).save(tmp_path / "images" / f"{i}.png")
     (tmp_path / "labels.csv").write_text("file,label\n0.png,3\n1.png,3\n2.png,3\n")
     status, said = command(tmp_path, nets, "--labels", tmp_path / "labels.csv", "--quiet", images=tmp_path / "images")
     assert (status, "misclassifies all 3 unchanged. Check their labels" in said) == (1, True)
