@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from dowse.machine.cpu import ensure_fast_malloc
+from tests.rounding import play_if_asked
 
 pytest.register_assert_rewrite("tests.contracts")
-torch.set_num_threads(1)
+play_if_asked()
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 ensure_fast_malloc()  # as the command line does
 hypothesis.settings.register_profile("dowse", deadline=None)
 hypothesis.settings.load_profile("dowse")
