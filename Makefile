@@ -17,7 +17,7 @@ DRIVER := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: chromium help demo check test test-extra test-all bench format clean
+.PHONY: chromium help demo check test test-extra test-all test-matrix bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -73,6 +73,10 @@ test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
 test-all: test test-extra  ## test, then test-extra
+
+# ONLY names settings (sse4, avx2, busy, rounding, ...), TESTS files or folders; docs/testing.md has the list.
+test-matrix: $(DEV) $(DEMO)  ## test on every kind of machine that this one can play: ONLY=..., TESTS=...
+	$(BIN)/python -m tests.matrix --only '$(ONLY)' $(TESTS)
 
 bench: $(DEV) $(DEMO) $(RAY)  ## the benchmarks
 	$(BIN)/python -m benchmarks.run
