@@ -18,12 +18,10 @@ from tests.victims import image_file
 
 NETS = """
 import torch
-from torch import nn
+from tests.nets import Waves
 
 def net(seed, classes=4):
-    torch.manual_seed(seed)
-    layers = nn.Conv2d(3, 8, 3, padding=1), nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, classes)
-    return nn.Sequential(*layers)
+    return Waves(seed, classes, torch.float32)
 """
 BUDGET, EPS = 40, 0.02
 

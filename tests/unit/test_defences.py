@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from torch import nn
 
 import dowse
 from dowse import models
@@ -18,31 +17,13 @@ from dowse.core.target import Delivery
 from dowse.defences import DEFENCES, Defence, Denoiser, DenoisingUNet, Jpeg, Randomization, shipped_denoiser
 from dowse.images.sources import open_images
 from dowse.targets import resolve_target
-from tests.support import Tanh, generator, labels_of, pictures
+from tests.nets import Waves
+from tests.support import Tanh, generator, pictures
 
 
 def see(x):
     """A classifier that shows what it sees."""
     return x
-
-
-class Anything(nn.Module):
-    """A small classifier of images of any size; rows do not depend on the batch."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        self.mix = nn.Parameter(4 * torch.randn(4, 9, generator=generator(seed), dtype=torch.float64))
-        self.eval()
-
-    def forward(self, x):
-        grey = x.mean(1) - 0.5
-        rows, columns = torch.linspace(0, 3, x.shape[2]).to(x), torch.linspace(0, 3, x.shape[3]).to(x)
-        waves = [
-            (grey * torch.cos(i * rows).view(1, -1, 1) * torch.cos(j * columns)).sum((1, 2)) / grey[0].numel()
-            for i in range(3)
-            for j in range(3)
-        ]
-        return (torch.stack(waves, 1).unsqueeze(1) * self.mix).sum(2)
 
 
 def photographs(n=4, side=48, seed=0):
@@ -102,14 +83,14 @@ class TestJpeg:
 
     def test_it_has_no_gradient(self):
         with pytest.raises(dowse.InputError, match="no gradient"):
-            Jpeg(Anything())(photographs().requires_grad_())
-        assert not Jpeg(Randomization(Anything())).differentiable
-        assert not Randomization(Jpeg(Anything())).differentiable
+            Jpeg(Waves())(photographs().requires_grad_())
+        assert not Jpeg(Randomization(Waves())).differentiable
+        assert not Randomization(Jpeg(Waves())).differentiable
 
     @pytest.mark.parametrize("defend", [Jpeg, lambda net: Randomization(Jpeg(net))])
     def test_a_white_box_attack_on_it_is_refused_before_any_query(self, defend):
         with pytest.raises(dowse.InputError, match="needs the target's own gradient"):
-            dowse.attack(defend(Anything()), photographs(), method="whitebox")
+            dowse.attack(defend(Waves()), photographs(), method="whitebox")
 
     @pytest.mark.parametrize("quality", [0, 96, -3])
     def test_an_impossible_quality_is_refused(self, quality):
@@ -193,16 +174,16 @@ class TestRandomization:
 
     def test_gradients_pass(self):
         x = photographs().requires_grad_()
-        scores = Randomization(Anything())(x, seeds=torch.arange(4))
+        scores = Randomization(Waves())(x, seeds=torch.arange(4))
         (g,) = torch.autograd.grad(scores.sum(), x)
         assert g.flatten(1).any(1).all()
-        result = dowse.attack(Randomization(Anything()), photographs(), method="whitebox", eps=12.0, steps=30)
+        result = dowse.attack(Randomization(Waves()), photographs(), method="whitebox", eps=12.0, steps=30)
         assert result.success.all()
 
     @pytest.mark.parametrize("method", ["rgf", "prgf", "whitebox"])
     def test_an_image_has_the_same_result_alone_and_among_neighbours(self, method):
-        target, x = Randomization(Anything()), photographs(5, side=20)
-        run = {"method": method, "surrogate": Anything(1), "eps": 5.0, "budget": 150, "repeats": 2, "verify": 3}
+        target, x = Randomization(Waves()), photographs(5, side=20)
+        run = {"method": method, "surrogate": Waves(1), "eps": 5.0, "budget": 150, "repeats": 2, "verify": 3}
         run |= {} if method == "whitebox" else {"q": 6, "sigma": 1e-2}
         together = dowse.attack(target, x, concurrency=3, batch_size=7, **run)
         assert together.success.any() == (method != "rgf")
@@ -229,13 +210,13 @@ class Accounting:
 class TestAnyDefence:
     @pytest.mark.parametrize("make", [Jpeg, Randomization, lambda net: Denoiser(net, DenoisingUNet((4,)).double())])
     def test_it_stands_where_the_classifier_stood(self, make):
-        net = Anything()
+        net = Waves()
         defended = make(net)
         assert not defended.training
         assert list(defended.net.parameters()) == list(net.parameters())
         scores = defended(photographs())
         assert scores.shape == (4, 4)
-        assert make(Anything().train()).training
+        assert make(Waves().train()).training
 
     @pytest.mark.parametrize("defend", [Jpeg, Randomization])
     def test_what_is_behind_still_accounts_for_its_rows(self, defend):
@@ -247,23 +228,23 @@ class TestAnyDefence:
         assert (reply.sent, reply.answered) == (14, 7)
 
     def test_of_a_plain_classifier_every_row_is_sent_and_answered_once(self):
-        delivery = Jpeg(Anything()).deliver(photographs())
+        delivery = Jpeg(Waves()).deliver(photographs())
         assert delivery.sent.tolist() == [1] * 4
         assert delivery.answered.all()
-        assert Jpeg(Anything()).rows_per_call is None
+        assert Jpeg(Waves()).rows_per_call is None
 
     @pytest.mark.parametrize("make", [Jpeg, Randomization])
     def test_noise_behind_gets_its_seeds(self, make):
-        defended = make(Randomization(Anything()))
+        defended = make(Randomization(Waves()))
         assert defended.takes_row_seeds
         x, seeds = photographs(), torch.arange(4)
         assert torch.equal(defended(x, seeds=seeds), defended(x, seeds=seeds))
         assert not torch.equal(defended(x, seeds=seeds), defended(x, seeds=seeds + 9))
-        assert not Jpeg(Anything()).takes_row_seeds
+        assert not Jpeg(Waves()).takes_row_seeds
 
     def test_a_defence_must_say_what_it_does(self):
         with pytest.raises(NotImplementedError):
-            Defence(Anything())(photographs())
+            Defence(Waves())(photographs())
 
     @pytest.mark.parametrize(
         ("name", "argument", "message"),
@@ -277,7 +258,7 @@ class TestAnyDefence:
     )
     def test_an_argument_that_means_nothing_is_refused(self, name, argument, message):
         with pytest.raises(dowse.InputError, match=message):
-            DEFENCES[name](Anything(), argument)
+            DEFENCES[name](Waves(), argument)
 
     def test_prefixes_of_a_spec(self, shared, monkeypatch):
         monkeypatch.setenv("DOWSE_SHARED", str(shared))
@@ -331,8 +312,12 @@ class TestOnRealImages:
         target, x, y = defend(net), cifar.images[:8], cifar.labels[:8]
         result = dowse.attack(target, x, y, surrogate=surrogate, q=10, sigma=1e-2, budget=150, verify=8)
         assert result.success.sum() >= at_least
-        if defend is not Randomization:
-            assert (result.verified == 8 * result.success).all()
-            assert (labels_of(target, result.adversarial) != y)[result.success].all()
+        if defend is not Randomization:  # asked again, in other batches, it says the same but for rounding
+            with torch.no_grad():
+                scores = target(result.adversarial)
+            lead = scores.scatter(1, y[:, None], -torch.inf).amax(1) - scores.gather(1, y[:, None])[:, 0]
+            assert (lead > -1e-3)[result.success].all()
+            assert (result.verified == 8)[result.success & (lead > 1e-3)].all()
+            assert (result.verified == 0)[~result.success].all()
         else:  # an image that fooled one draw fools most others
             assert float(result.verified[result.success].float().mean()) > 5

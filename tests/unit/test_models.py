@@ -111,7 +111,7 @@ def test_channels_last_changes_logits_by_rounding_only() -> None:
     with torch.inference_mode():
         a = models.load("imagenet_mobilenetv2", channels_last=True)(images)
         b = models.load("imagenet_mobilenetv2", channels_last=False)(images)
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+    torch.testing.assert_close(a, b, rtol=0, atol=1e-3)  # of logits up to twenty; another net's differ by units
 
 
 @pytest.mark.parametrize("name", models.names())
@@ -220,7 +220,7 @@ def test_same_padding_puts_the_odd_pixel_last() -> None:
     nn.init.zeros_(conv.weight)
     conv.weight.data[0, 0, 2, 2] = 1  # picks the pixel two below and two to the right of a window's corner
     x = torch.arange(16.0).view(1, 1, 4, 4)
-    assert conv(x).squeeze().tolist() == [[10, 0], [0, 0]]
+    torch.testing.assert_close(conv(x).squeeze(), torch.tensor([[10.0, 0.0], [0.0, 0.0]]))
 
 
 def test_normalize_reverses_channels_before_the_mean() -> None:

@@ -173,7 +173,9 @@ def test_a_whole_attack_on_a_file(file):
     x = pictures(3, dtype=torch.float32)
     result = dowse.attack(target, x, expected(x).argmax(1), method="rgf", q=10, eps=1.0, budget=500)
     assert result.success.all()
-    assert (expected(result.adversarial).argmax(1) != expected(x).argmax(1)).all()
+    label, scores = expected(x).argmax(1, keepdim=True), expected(result.adversarial)
+    lead = scores.scatter(1, label, -torch.inf).amax(1) - scores.gather(1, label)[:, 0]
+    assert (lead > -1e-4).all()  # in torch, up to rounding, as in the file
 
 
 @pytest.mark.parametrize("options", [{"mean": (1.0, 2.0)}, {"std": (1.0, 2.0)}])

@@ -33,8 +33,8 @@ class Net(nn.Module):
     def __init__(self, classes=3):
         super().__init__()
         self.layer = nn.Linear(48, classes)
-    def forward(self, x):
-        return self.layer(x.flatten(1))
+    def forward(self, x):  # as sums along a row, which no other row changes
+        return (x.flatten(1).unsqueeze(1) * self.layer.weight).sum(2) + self.layer.bias
 
 def make(classes=3, bias=True):
     torch.manual_seed(0)
@@ -223,8 +223,9 @@ def test_a_surrogate_must_give_gradients(local, monkeypatch):
 def test_built_in_models_by_their_names(shared, monkeypatch):
     monkeypatch.setenv("DOWSE_SHARED", str(shared))
     net = resolve_target("dowse:cifar10_resnet20")
-    x = torch.rand(2, 3, 32, 32)
-    assert torch.equal(net(x), models.load("cifar10_resnet20")(x))
+    loaded = models.load("cifar10_resnet20").state_dict()
+    assert net.state_dict().keys() == loaded.keys()
+    assert all(torch.equal(value, loaded[name]) for name, value in net.state_dict().items())
     assert declared_shape("dowse:cifar10_resnet20", net) == (3, 32, 32)
     defended = resolve_target("jpeg:75+dowse:cifar10_resnet20")
     assert declared_shape("jpeg:75+dowse:cifar10_resnet20", defended) == (3, 32, 32)
