@@ -167,7 +167,21 @@ def test_a_dry_run_without_images_or_target_says_what_it_can(tmp_path: Path) -> 
 def test_attack_is_a_run_of_one_method_with_the_same_words(tmp_path: Path, file: Path) -> None:
     said = ["--target", TARGET, "--surrogate", SURROGATE, "--images", tmp_path / "images.npz", "--eps", 0.12]
     passed("run", file, "--out", tmp_path / "many", "--quiet")
-    passed("attack", *said, "--budget", 30, "--q", 5, "--dtype", "float64", "--out", tmp_path / "one", "--quiet")
+    passed(
+        "attack",
+        *said,
+        "--method",
+        "prgf",
+        "--budget",
+        30,
+        "--q",
+        5,
+        "--dtype",
+        "float64",
+        "--out",
+        tmp_path / "one",
+        "--quiet",
+    )
     with Store(tmp_path / "one") as one, Store(tmp_path / "many") as many:
         assert one.runs()[0].id == many.runs()[0].id
         assert [row.queries for row in one.rows()] == [row.queries for row in many.rows(one.runs()[0].id)]
@@ -176,7 +190,7 @@ def test_attack_is_a_run_of_one_method_with_the_same_words(tmp_path: Path, file:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--lamda", "1"], "no option 'lamda': did you mean 'lam'?"),
+        (["--method", "prgf", "--lamda", "1"], "no option 'lamda': did you mean 'lam'?"),
         (["--method", "prg"], "did you mean 'prgf'?"),
         (["--q"], "--q needs a value"),
         (["20"], "write --20 VALUE"),
