@@ -14,7 +14,7 @@ from dowse.surrogates.prior import SurrogatePrior
 from tests.support import Tanh, labels_of, pictures
 
 SHAPE = (3, 6, 4)  # height and width differ, so that swapped axes show
-SMALL = {"q": 8, "coordinates": 4, "norm_samples": 4}  # so that a short budget holds several iterations
+SMALL = {"q": 8, "coordinates": 4, "norm_samples": 4, "memory": 8, "steps": 4, "starts": 1}  # several iterations, soon
 LAYOUTS = {
     "NHWC": lambda x: x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2),  # torch's channels_last is the same
     "columns first": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
@@ -33,7 +33,7 @@ def run(method: str, x: Tensor, norm: str, **more: object) -> list[tuple[object,
         surrogate=Tanh(1, near=target, apart=2.0, shape=SHAPE, dtype=x.dtype),
         norm=norm,
         eps=0.3 if norm == "l2" else 0.05,
-        budget=70,
+        budget=32,
         **{name: value for name, value in SMALL.items() if name in METHODS[method].options()},
         **more,
     )
