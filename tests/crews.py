@@ -256,9 +256,19 @@ def interrupted(
     """`dowse attack` on a gated target in a process group of its own, once two workers of its wait at the gate."""
     gate.mkdir()
     options = {word: said[word] for word in ("images", "dtype", "eps", "budget", "concurrency", "batch_size")}
-    options |= {"target": "torch:tests.crews:gated", "surrogate": SURROGATE, "out": out, "q": 5}
+    options |= {"target": "torch:tests.crews:gated", "surrogate": SURROGATE, "out": out, "method": "prgf", "q": 5}
     words = [part for word, value in options.items() for part in (f"--{word.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-c", "from dowse.cli import app; app()", "attack", *words, "--engine", *engine]
+    command = [
+        sys.executable,
+        "-c",
+        "from dowse.cli import app; app()",
+        "attack",
+        *words,
+        "--method",
+        "prgf",
+        "--engine",
+        *engine,
+    ]
     runner = subprocess.Popen(
         command,
         cwd=PROJECT,

@@ -42,11 +42,12 @@ def runs(draw):
             options["exact_subspace"] = draw(st.booleans())
     if "clip_probes" in known:
         options["clip_probes"] = draw(st.booleans())
+    norm = draw(st.sampled_from(method.norms))
     return {
         "method": method.name,
         "surrogate": SURROGATE,
-        "norm": draw(st.sampled_from(method.norms)),
-        "eps": draw(st.sampled_from([0.02, 0.2, 2.0])),
+        "norm": norm,
+        "eps": draw(st.sampled_from([0.02, 0.2, 2.0 if norm == "l2" else 0.9])),
         "budget": draw(st.integers(3, 70)),
         "loss": draw(st.sampled_from(["ce", "margin"])),
         "accept": draw(st.sampled_from(["iterate", "any"])),

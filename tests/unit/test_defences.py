@@ -310,7 +310,7 @@ class TestOnRealImages:
         """With a large σ: the small one of an undefended target is lost in the staircase and in the noise."""
         surrogate = models.load("cifar10_resnet32", shared / "models" / "weights" / "cifar10_resnet32.safetensors")
         target, x, y = defend(net), cifar.images[:8], cifar.labels[:8]
-        result = dowse.attack(target, x, y, surrogate=surrogate, q=10, sigma=1e-2, budget=150, verify=8)
+        result = dowse.attack(target, x, y, method="prgf", surrogate=surrogate, q=10, sigma=1e-2, budget=150, verify=8)
         assert result.success.sum() >= at_least
         if defend is not Randomization:  # asked again, in other batches, it says the same but for rounding
             with torch.no_grad():

@@ -66,7 +66,9 @@ def test_what_fails_does_not_tell_the_token(variable: str, caplog: pytest.LogCap
     with serving(NET, token=SECRET) as server:
         target = HttpTarget(server.url, HttpOptions(token_env=variable, retries=0))
         server.token = "another"
-        result = dowse.attack(target, X, [0, 0], method="rgf")
+        with pytest.raises(dowse.TargetFailedError) as failed:
+            dowse.attack(target, X, [0, 0], method="rgf")
+        result = dowse.Result(failed.value.outcomes)
         cause = result.outcomes[0].cause
         assert cause is not None
         assert "Bearer *** is not it" in str(cause), "the server did repeat it"
@@ -77,7 +79,8 @@ def test_what_fails_does_not_tell_the_token(variable: str, caplog: pytest.LogCap
         dead = target.deliver(X).cause
         told = [
             repr(target), repr(target.options), repr(result), str(result.summary()), repr(cause), repr(dead),
-            *(line for error in (cause, caught.value, dead) for line in traceback.format_exception(error)),
+            *(line for error in (cause, failed.value, caught.value) for line in traceback.format_exception(error)),
+            *traceback.format_exception(dead),
             *(str(record.__dict__) for record in caplog.records), caplog.text,
         ]  # fmt: skip
         assert any("http" in record.name for record in caplog.records), "the logs were listened to"

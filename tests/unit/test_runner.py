@@ -303,10 +303,13 @@ def test_what_reporters_tell(tmp_path: Path) -> None:
     run(tmp_path / "out", tables(image_file(tmp_path, 3), budget=20), report=both)
     lines = text.getvalue().splitlines()
     assert lines[0].endswith("0 of 3 images done")
-    assert "queries/s, target busy" in lines[1]
+    assert "attacked as what the target itself takes it for" in lines[1]  # the file has no labels
+    assert "queries/s, target busy" in lines[2]
     assert "fooled (ASR" in lines[-1]
     told = [json.loads(line) for line in events.getvalue().splitlines()]
-    assert [event["event"] for event in told if event["event"] != "progress"] == ["began", *3 * ["image"], "finished"]
+    assert [event["event"] for event in told if event["event"] != "progress"] == [
+        "began", "message", *3 * ["image"], "finished",
+    ]  # fmt: skip
     assert told[-1]["n"] == 3
     progress = [event for event in told if event["event"] == "progress"]
     assert progress[-1]["done"] == 3

@@ -273,7 +273,8 @@ def test_gfcs_gives_every_surrogate_its_turn_before_it_turns_to_ods():
             self.eval()
 
         def forward(self, x):
-            asked.append(self.name)
+            if len(x):  # no rows tell how many classes it has
+                asked.append(self.name)
             return self.net(x)
 
     flat = Linear(torch.zeros(4, D, dtype=torch.float64), torch.tensor([3.0, 2, 1, 0], dtype=torch.float64))
