@@ -68,8 +68,8 @@ class Dowse(Attack):
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
-        search = yield from _Search.of(self, x, ball)
-        at = yield from search.begin(f)
+        search, seen = yield from _Search.of(self, x, ball)
+        at = search.begin(f, seen)
         while True:
             arm = at.arms.draw(rng)
             moves = yield from search.moves(arm, at, rng)
@@ -166,18 +166,18 @@ class _Search:
     classes: Tensor
 
     @classmethod
-    def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow["_Search"]:
+    def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow[tuple["_Search", dict[int, Seen]]]:
+        """The search, and what surrogates see at the unchanged image."""
         known = yield from opening()
         seen = (yield from look(x0)) if known.surrogates else {}
         scales = tuple(1 / max(float(seen[i].features.norm()), 1e-9) for i in range(known.surrogates))
         h = log_scores(known.answer, known)
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
-        return cls(options, x0, ball, known, scales, torch.cat([torch.tensor([goal]), best]))
+        return cls(options, x0, ball, known, scales, torch.cat([torch.tensor([goal]), best])), seen
 
-    def begin(self, f: float) -> Flow[_At]:
+    def begin(self, f: float, seen: dict[int, Seen]) -> _At:
         """The unchanged image, whose answer is the first row."""
-        seen = yield from self._look(self.x0)
         rows = Rows.of(self._row(self.x0, seen, self.known.answer))
         return _At(self.x0, f, seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f))
 
