@@ -119,6 +119,8 @@ def test_an_outcome_keeps_its_promises(run):
     with torch.no_grad():
         wrong = TARGET(result.adversarial).argmax(1) != LABELS
     δ = (result.adversarial - PICTURES).flatten(1)
+    if run["quantize"]:  # whole levels: 51/255 is not more than 0.2, though the difference of two pixels rounds to more
+        δ = (δ * 255).round() / 255
     distance = torch.linalg.vector_norm(δ, 2 if run["norm"] == "l2" else torch.inf, dim=1)
     assert (distance <= run["eps"]).all()
     assert ((result.adversarial >= 0) & (result.adversarial <= 1)).all()
