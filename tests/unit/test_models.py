@@ -1,4 +1,5 @@
 import collections
+import importlib
 import os
 import pickle
 from pathlib import Path
@@ -23,6 +24,7 @@ PARAMETERS = {
     "imagenet_efficientnet_lite2": 6_092_072,
     "imagenet_resnet18": 11_689_512,
     "imagenet_squeezenet10": 1_248_424,
+    "imagenet_inception_v3": 23_817_352,
     "cifar10_resnet20": 269_722,
     "cifar10_resnet32": 464_154,
     "cifar10_resnet56": 853_018,
@@ -80,6 +82,18 @@ def test_packaged_weights_know_the_demo_photographs(name: str) -> None:
 def test_imagenet_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
     assert_accuracy(name, open_images(shared / "data" / "nips17_dev500").load(48), published)
+
+
+def test_inception_is_the_network_that_the_shared_loader_reads(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOWSE_SHARED", os.fspath(shared))
+    monkeypatch.syspath_prepend(os.fspath(shared / "models"))
+    theirs = importlib.import_module("load").load("imagenet_inception_v3")
+    photographs = open_images(shared / "data" / "nips17_dev200_299").load(3)
+    assert photographs.images.shape == (3, 3, 299, 299)
+    with torch.inference_mode():
+        ours, expected = models.load("imagenet_inception_v3")(photographs.images), theirs(photographs.images)
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-3)  # of logits above ten
+    assert ours.argmax(1).tolist() == photographs.labels.tolist()
 
 
 @pytest.mark.parametrize(
@@ -163,6 +177,18 @@ def test_weights_survive_each_form_of_file(form: str, tmp_path: Path) -> None:
     tolerance = 1e-2 if form == "safetensors" else 1e-6
     assert next(loaded.parameters()).dtype == torch.float32
     torch.testing.assert_close(loaded(x), original(x), rtol=0, atol=tolerance)
+
+
+def test_8_bit_codes_become_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    codes = torch.tensor([[0, 3], [128, 255]], dtype=torch.uint8)
+    kept = torch.tensor([0.5, -0.5])
+    safetensors.torch.save_file({"a.weight": codes, "a.weight.sz": torch.tensor([0.25, 3.0]), "a.bias": kept}, path)
+    state = weights.read(path)
+    assert {name: value.tolist() for name, value in state.items()} == {
+        "a.weight": [[-0.75, 0.0], [31.25, 63.0]],
+        "a.bias": [0.5, -0.5],
+    }
 
 
 class Evil:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from dowse.errors import InputError, nearest
-from dowse.models import efficientnet_lite, resnet
+from dowse.models import efficientnet_lite, inception, resnet
 from dowse.models.cifar import AdversarialResNet2b, CifarResNet
 from dowse.models.efficientnet_lite import EfficientNetLite
+from dowse.models.inception import InceptionV3
 from dowse.models.mobilenet import MobileNetV2
 from dowse.models.resnet import ResNet18, ResNet50
 from dowse.models.squeezenet import SqueezeNet10
@@ -83,6 +84,14 @@ _SPECS = (
     ),
     _imagenet("resnet50", "ResNet", ResNet50, shared_file="imagenet_resnet50_keras.safetensors"),
     _imagenet("squeezenet10", "SqueezeNet", SqueezeNet10, shared_file="imagenet_squeezenet10_dc.safetensors"),
+    _imagenet(
+        "inception_v3",
+        "Inception-v3",
+        InceptionV3,
+        input_size=299,
+        shared_file="imagenet_inception_v3_u8.safetensors",
+        rename=inception.rename_parameter,
+    ),
     _cifar_resnet(20),
     _cifar_resnet(32),
     _cifar_resnet(56),

@@ -18,6 +18,8 @@ from dowse.errors import InputError
 from dowse.machine.packages import install_command, installed_files
 from dowse.machine.shared_folder import shared_folder
 
+CODES = ".sz"  # ends the name of the scale and the zero of a tensor of 8-bit codes
+
 
 class WeightsError(InputError):
     """No usable weights; the message names each place looked at and what would supply them."""
@@ -72,7 +74,7 @@ def find(
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The state dict in a file, its floating-point tensors in float32.
+    """The state dict in a file, its floating-point tensors in float32 and its 8-bit codes decoded to that.
 
     Reads .safetensors, .pkl through an unpickler that admits tensors only, and else a torch file with
     `weights_only=True`: no file can run code.
@@ -95,7 +97,17 @@ def read(path: Path) -> dict[str, Tensor]:
         raise WeightsError(
             f"cannot use {path}: it holds a {type(state).__name__}, expected a state dict of tensors by name"
         )
-    return {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+    return _decoded({key: value.float() if value.is_floating_point() else value for key, value in state.items()})
+
+
+def _decoded(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The state dict with 8-bit codes made numbers: where `KEY.sz` is (scale, zero), KEY is (code − zero)·scale."""
+    plain = {key: value for key, value in state.items() if not key.endswith(CODES)}
+    for key, value in state.items():
+        if key.endswith(CODES) and (coded := key.removesuffix(CODES)) in plain:
+            scale, zero = value
+            plain[coded] = (plain[coded].float() - zero) * scale
+    return plain
 
 
 def _read_safetensors(path: Path) -> object:
