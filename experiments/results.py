@@ -15,9 +15,8 @@ from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
 from dowse.images.sources import open_images
 from dowse.maths import theory
-from dowse.report.data.intervals import wilson
 from dowse.report.data.names import short_target
-from dowse.report.data.paired import compare_rows
+from dowse.report.data.statistics import compare_rows, wilson
 from dowse.report.text.markdown import table_lines
 from dowse.store import Counted, Row, SessionInfo, Store
 from dowse.wording import day, queries

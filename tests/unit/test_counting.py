@@ -11,7 +11,7 @@ from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
 from dowse.report import compare_stores
 from dowse.report.data.gather import gather
-from dowse.report.html.failures import failures
+from dowse.report.html.facts import failures
 from dowse.store import Store, StoreWriter
 from tests.stores import Made, make_store
 

@@ -11,11 +11,10 @@ from scipy import stats
 from dowse.api import attack
 from dowse.errors import InputError, TargetFailedError
 from dowse.figures import bootstrap_bands, figure1a, figure1b, figure1c, figure1de, figure2
-from dowse.figures.attack_path import follow
+from dowse.figures.attack_path import cosines, follow, true_gradients
 from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
 from dowse.figures.scene import Scene
-from dowse.figures.true_gradient import cosines, true_gradients
 from dowse.maths import theory
 from dowse.store import StoreWriter
 from tests.stores import CELL, Made, make_store

@@ -6,7 +6,6 @@ from PIL import Image, ImageColor
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.figures import canvas
 from dowse.figures import contact_sheet as picture
 from dowse.figures.contact_sheet import Attempt, Row, contact_sheet
 from dowse.report.html.thumbnails import round_factor
@@ -73,12 +72,12 @@ def test_summary_counts_failures_as_infinite() -> None:
 
 def test_long_text_is_shortened_to_its_place() -> None:
     text = "soft-coated wheaten terrier " * 5
-    short = canvas.fit(text, 200, 17, "bold")
+    short = picture.fit(text, 200, 17, "bold")
     assert short.endswith("…")
-    assert 150 < canvas.font(17, "bold").getlength(short) <= 200
-    assert canvas.fit("tench", 200, 17) == "tench"
-    assert canvas.fitting_size("tench", 200, 17, 12) == 17
-    assert canvas.fitting_size(text, 200, 17, 12) == 12
+    assert 150 < picture.font(17, "bold").getlength(short) <= 200
+    assert picture.fit("tench", 200, 17) == "tench"
+    assert picture.fitting_size("tench", 200, 17, 12) == 17
+    assert picture.fitting_size(text, 200, 17, 12) == 12
 
 
 def test_titles_of_any_length_fit(tmp_path: Path) -> None:

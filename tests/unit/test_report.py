@@ -14,12 +14,11 @@ import torch
 
 from dowse.core.result import End
 from dowse.errors import InputError
+from dowse.images.class_names import class_names
 from dowse.report import compare_stores, write_html, write_text
-from dowse.report.data.captions import short_captions
-from dowse.report.data.classes import class_names
 from dowse.report.data.gather import gather
-from dowse.report.data.names import short_target
-from dowse.report.data.paired import compare_rows
+from dowse.report.data.names import short_captions, short_target
+from dowse.report.data.statistics import compare_rows
 from dowse.report.html.gallery import collect
 from dowse.report.html.script_data import script_data
 from dowse.report.html.thumbnails import data_address, round_factor

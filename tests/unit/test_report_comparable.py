@@ -12,7 +12,7 @@ from dowse.report import compare_stores, write_html, write_text
 from dowse.report.data.cells import best, fill, how_ranked
 from dowse.report.data.gather import gather
 from dowse.report.data.model import Report
-from dowse.report.data.paired import rank_sum, wilcoxon
+from dowse.report.data.statistics import rank_sum, wilcoxon
 from dowse.store import Store
 from tests.stores import CELL, Made, data_of, make_store
 

@@ -14,8 +14,8 @@ from dowse.core.result import End
 from dowse.errors import InputError
 from dowse.machine.files import write_file
 from dowse.report import write_html, write_text
-from dowse.report.data.captions import captions
 from dowse.report.data.gather import gather
+from dowse.report.data.names import captions
 from dowse.report.html.traces import carry, compact, thin
 from dowse.report.text.latex import escape
 from dowse.store import Store, StoreWriter

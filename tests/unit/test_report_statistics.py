@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dowse.report.data.intervals import bootstrap_mean, median_interval, wilson
-from dowse.report.data.paired import EXACT, _exact, sign_test, wilcoxon
-from dowse.report.data.success_curve import success_curve
+from dowse.report.data.statistics import (
+    EXACT,
+    _exact,
+    bootstrap_mean,
+    median_interval,
+    sign_test,
+    success_curve,
+    wilcoxon,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (10, 10), (81, 263), (1, 5000)])

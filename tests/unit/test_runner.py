@@ -17,8 +17,7 @@ from dowse.core.seeds import image_id
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
 from dowse.images.sources import open_images
-from dowse.report.data.gather import gather
-from dowse.report.data.runs import runs_of
+from dowse.report.data.gather import gather, runs_of
 from dowse.running.engines import LocalEngine, make_engine
 from dowse.running.interrupt import Interrupt, interruptible
 from dowse.running.progress import JsonLines, Lines, Reporter, RichBars, Several, Snapshot

@@ -37,7 +37,7 @@ def columns() -> list[str]:
 def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
     """The rows of all runs, or of those whose id begins so, as plain values, each with what its run is about."""
     from dowse.errors import InputError
-    from dowse.report.data.runs import radius
+    from dowse.report.data.gather import radius
     from dowse.store import Store
 
     with Store(folder) as store:

@@ -1,22 +1,51 @@
-"""The path of a P-RGF attack with λ*, watched: iterates, transfer and estimated gradients, α and λ* at each."""
+"""The path of a P-RGF attack with λ*, watched: its gradients, α and λ* at each iterate, and the true gradient there."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dowse.api import attack, estimate
 from dowse.attacks import PGD, Attack
-from dowse.core.flow import Flow, Note, PriorAt, Query
+from dowse.core.flow import Flow, Note, PriorAt, Query, gradient_at
 from dowse.errors import InputError
 from dowse.estimators import PRGF, Estimator
 from dowse.estimators.rgf import State
 from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.scene import Scene
-from dowse.figures.true_gradient import cosines, true_gradients
 from dowse.maths.geometry import Ball
+
+
+@dataclass(frozen=True)
+class _TrueGradient:
+    """A conversation of one question, to a white-box target: its gradient at the image."""
+
+    name = "true gradient"
+    whitebox = True
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
+        """∇f at x, (*s)."""
+        return (yield from gradient_at(x))
+
+
+def true_gradients(target: nn.Module, points: Tensor, labels: Tensor) -> Tensor:
+    """∇f at each point, f the cross-entropy of Eq. (2): (n, C, H, W), (n,) -> (n, C, H, W)."""
+    result = attack(target, points, labels, method=_TrueGradient(), accept="never")
+    failed = next((outcome for outcome in result.outcomes if outcome.value is None), None)
+    if failed is not None:
+        raise InputError(f"the target gave no gradient. {failed.end.sentence} {failed.cause or ''}".rstrip())
+    return torch.stack([outcome.value for outcome in result.outcomes])
+
+
+def cosines(a: Tensor, b: Tensor) -> list[float]:
+    """The cosine of each row of a to the same row of b, (n, *s) and (n, *s) -> n numbers; 0 for a zero row."""
+    a, b = a.flatten(1).double(), b.flatten(1).double()
+    lengths = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
+    products = (a * b).sum(1)
+    found: list[float] = torch.where(lengths > 0, products / lengths.clamp_min(1e-300), 0.0).tolist()
+    return found
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dowse.core.seeds import stream
 from dowse.errors import InputError
 from dowse.estimators import RGF
 from dowse.figures import style
+from dowse.figures.attack_path import true_gradients
 from dowse.figures.panel import Laboratory, Numbers, Panel
-from dowse.figures.true_gradient import true_gradients
 from dowse.maths import theory
 from dowse.maths.geometry import Ball
 from dowse.maths.sampling import sphere

@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from dowse.errors import InputError
 from dowse.figures import style
 from dowse.figures.panel import Laboratory, Numbers, Panel
-from dowse.report.data.names import norm_sign, short_target
-from dowse.report.data.runs import runs_of
-from dowse.report.data.titles import own_titles
+from dowse.report.data.gather import runs_of
+from dowse.report.data.names import norm_sign, own_titles, short_target
 from dowse.store import Counted, Row, RunInfo, Store
 
 COLOURS = {

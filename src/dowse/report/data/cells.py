@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dowse.report.data.intervals import Interval
 from dowse.report.data.model import Entry, Group, Numbers, Table
+from dowse.report.data.statistics import Interval
 from dowse.wording import NONE, percent, plural, queries
 
 

@@ -1,18 +1,40 @@
-"""From a store to a report: which runs stand in one table, and in it in one column."""
+"""From a store to a report: its runs, which of them stand in one table, and in it in one column."""
 
+import math
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from dowse.errors import InputError, count
-from dowse.report.data.classes import class_names
-from dowse.report.data.measure import measure, queries_a_second
-from dowse.report.data.model import Entry, Group, Report, Table
-from dowse.report.data.runs import radius, runs_of
-from dowse.report.data.titles import column_names, own_titles, report_title
-from dowse.store import Store
+from dowse.images.class_names import class_names
+from dowse.maths.geometry import make_ball
+from dowse.report.data.model import Entry, Group, Report, Table, measure, queries_a_second
+from dowse.report.data.names import column_names, own_titles, report_title
+from dowse.store import Row, RunInfo, Store
+
+
+def runs_of(store: Store, file: str | os.PathLike[str] | None = None) -> list[RunInfo]:
+    """The runs of a store; with an experiment's file its runs alone, in its order, as it names and sizes them."""
+    if file is None:
+        return store.runs()
+    # Here, since to read an experiment is to know all methods and targets, and the report of a whole store need not.
+    from dowse.experiment.file import load_experiment
+    from dowse.experiment.grid import plans_of
+    from dowse.images.sources import open_images
+
+    experiment, runs = load_experiment(file), {run.id: run for run in store.runs()}
+    plans = plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
+    begun = [(runs[plan.spec.id], plan) for plan in plans if plan.spec.id in runs]
+    if not begun:
+        raise InputError(f"the store in {store.folder} has nothing of {file}: `dowse run {file}` runs it")
+    return [
+        replace(run, title=plan.title, count=plan.count or run.count, budget=min(plan.budget, run.budget))
+        for run, plan in begun
+    ]
+
 
 WIDEST = 3  # targets that fit side by side on a page
 
@@ -83,7 +105,8 @@ def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str]
         run, titles = entries[0].run, own_titles(entry.run for entry in entries)
         known = class_names(run.content, run.source) if classes is None else classes
         titled = [replace(entry, method=titles[entry.run.id]) for entry in entries]
-        groups.append(Group(run.content["target"], name, run.source, tuple(known), _radius(store, entries), titled))
+        eps = radius(store, run.content, (row for entry in entries for row in entry.counted.rows[:1]))
+        groups.append(Group(run.content["target"], name, run.source, tuple(known), eps, titled))
     return groups
 
 
@@ -92,6 +115,12 @@ def _alike(one: Group, other: Group) -> bool:
     return 2 * len(methods[0] & methods[1]) >= len(methods[0] | methods[1])
 
 
-def _radius(store: Store, entries: Sequence[Entry]) -> float:
-    """The ball's radius; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
-    return radius(store, entries[0].run.content, (row for entry in entries for row in entry.counted.rows[:1]))
+def radius(store: Store, content: Mapping[str, Any], rows: Iterable[Row]) -> float:
+    """The ball's radius of a run; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
+    norm, eps = content["norm"], content["eps"]
+    if eps is not None or norm != "l2":
+        return make_ball(norm, eps, 1).eps
+    for row in rows:
+        with suppress(OSError):
+            return make_ball(norm, None, store.original(row).numel()).eps
+    return math.nan

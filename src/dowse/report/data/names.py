@@ -1,6 +1,14 @@
-"""Names for readers: of targets, norms and methods."""
+"""What things are called to readers: targets, norms, runs, columns, tables, reports; short, and never two the same."""
 
+import json
+import math
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dowse.report.data.model import Table
+from dowse.store import RunInfo
 
 MODELS = {
     "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "resnet18": "ResNet-18", "resnet34": "ResNet-34",
@@ -37,3 +45,96 @@ def subscripts(title: str) -> list[tuple[str, bool]]:
     """A title in pieces, each with whether it stands below the line: RGF_D has a D that does, as in the paper."""
     pieces = re.split(r"_([A-Z]{1,3})(?![A-Za-z0-9_])", title)
     return [(piece, i % 2 == 1) for i, piece in enumerate(pieces) if piece]
+
+
+APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells columns and tables apart
+
+
+def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
+    """Titles of the runs of a column, by their ids: what differs stands behind a title that repeats."""
+    named: dict[str, list[RunInfo]] = defaultdict(list)
+    for run in runs:
+        named[run.title].append(run)
+    titles = {}
+    for title, same in named.items():
+        spoken = [_words(run) for run in same]
+        differ = [word for word in spoken[0] if len({words.get(word) for words in spoken}) > 1]
+        for run, words in zip(same, spoken, strict=True):
+            said = ", ".join(f"{word}={words.get(word)}" for word in differ)
+            titles[run.id] = f"{title} ({said})" if said else title
+    return titles
+
+
+def column_names(runs: Sequence[RunInfo]) -> list[str]:
+    """What heads the columns that these runs stand for: as few words as tell them apart.
+
+    A target's short name; its spec where two targets share that; behind it, where a target is attacked on several
+    image sets, what tells those apart: the set's name, its size, whose labels it has, its fingerprint.
+    """
+    targets = [run.content["target"] for run in runs]
+    short = {target: short_target(target) for target in targets}
+    shared = Counter(short.values())
+    names = [short[target] if shared[short[target]] == 1 else target for target in targets]
+    fingerprints, sizes = zip(*(run.content["image_set"].partition("@")[::2] for run in runs), strict=True)
+    labels = ["the target's labels" if one.endswith("-target") else "" for one in fingerprints]
+    for words in ([Path(run.source).name for run in runs], sizes, labels, [one[:6] for one in fingerprints]):
+        known: dict[str, set[str]] = defaultdict(set)
+        for name, word in zip(names, words, strict=True):
+            known[name].add(word)
+        names = [
+            f"{name}, {word}" if word and len(known[name]) > 1 else name
+            for name, word in zip(names, words, strict=True)
+        ]
+    return names
+
+
+def report_title(columns: Iterable[str]) -> str:
+    """A title made of the names of a report's columns."""
+    names = list(dict.fromkeys(columns))
+    if len(names) > 3:
+        return f"How few queries fool {len(names)} classifiers"
+    return "How few queries fool " + " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def _words(run: RunInfo) -> dict[str, str]:
+    """What makes a run, in words that can be compared."""
+    content = {word: value for word, value in run.content.items() if word not in (*APART, "options")}
+    return {word: json.dumps(value).strip('"') for word, value in {**content, **run.content["options"]}.items()}
+
+
+FORMULA = "√(0.001·D)"  # the paper's radius for ℓ₂, as dowse.maths.geometry has it
+
+
+def ball(table: Table) -> str:
+    """The ball of a table in words: its norm and its radius, with the paper's formula where that was taken."""
+    words, known = radius(table), [group.eps for group in table.groups]
+    sizes = sorted({f"{eps:.3g}" for eps in known if words == FORMULA and not math.isnan(eps)})
+    return f"{norm_sign(table.norm)}, ε = {words}" + (f" = {', '.join(sizes)}" if sizes else "")
+
+
+def radius(table: Table) -> str:
+    """The radius of a table's ball: as it was asked for, else the paper's, for ℓ₂ as its formula."""
+    if table.eps is None and table.norm == "l2":
+        return FORMULA
+    return f"{table.groups[0].eps if table.eps is None else table.eps:g}"
+
+
+def captions(tables: Sequence[Table]) -> list[str]:
+    """What each table is about; those that share a caption name their targets too."""
+    plain = [_caption(table) for table in tables]
+    return [
+        said if plain.count(said) == 1 else f"{said}: {', '.join(group.name for group in table.groups)}"
+        for said, table in zip(plain, tables, strict=True)
+    ]
+
+
+def short_captions(tables: Sequence[Table]) -> list[str]:
+    """The shortest words that tell tables apart: the norm, where needed the radius and the budget."""
+    norms, balls = [norm_sign(table.norm) for table in tables], [ball(table) for table in tables]
+    whole = [_caption(table) for table in tables]
+    return next(words for words in (norms, balls, whole) if len(set(words)) == len(set(whole)))
+
+
+def _caption(table: Table) -> str:
+    aim = "targeted, " if table.targeted else ""
+    return f"{ball(table)}, {aim}at most {table.budget:,} queries an image"

@@ -1,11 +1,14 @@
-"""What a page says about how its runs came about: what was run, in a few words each, and the exact commands."""
+"""What a page says in words: which columns lead, what was run and by which commands, and what did not work."""
 
 import shlex
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from dowse.report.data.captions import ball
-from dowse.report.data.model import Report
+from dowse.core.result import End
+from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.names import ball, norm_sign
 from dowse.report.html.listings import loss_and_seed
 from dowse.wording import day, minute
 
@@ -57,3 +60,55 @@ def _range(words: Iterable[str]) -> str:
 
 def _unique(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
+
+
+MOST = 4  # sentences
+
+
+def leading_columns(report: Report) -> list[tuple[Table, Group]]:
+    """Up to MOST columns in their own order: of many, each time one whose norm and target were named least."""
+    columns, chosen = report.columns, list[int]()
+    named: Counter[str] = Counter()
+    while len(chosen) < min(MOST, len(columns)):
+        left = [place for place in range(len(columns)) if place not in chosen]
+        words = {place: (columns[place][0].norm, columns[place][1].target) for place in left}
+        place = min(left, key=lambda one: sum(named[word] for word in words[one]))
+        chosen.append(place)
+        named.update(words[place])
+    return [columns[place] for place in sorted(chosen)]
+
+
+SKIPPED = "The image could not be read and was left out."
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Images of one run that failed for one reason: whose they are, and each one's name and what went wrong."""
+
+    method: str
+    where: str
+    images: list[tuple[str, str | None]]
+
+    @property
+    def number(self) -> int:
+        """How many images."""
+        return len(self.images)
+
+
+def failures(report: Report) -> dict[str, list[Failed]]:
+    """Why images were not fooled or were left out: runs and their images by the reason; empty if all went well."""
+    reasons: dict[str, list[Failed]] = defaultdict(list)
+    for table, group in report.columns:
+        for entry in group.entries:
+            for sentence, images in _failed(entry):
+                reasons[sentence].append(Failed(entry.method, f"{group.name}, {norm_sign(table.norm)}", images))
+    return dict(reasons)
+
+
+def _failed(entry: Entry) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    for end in End:
+        images = [(row.name, row.cause) for row in (*entry.counted.rows, *entry.counted.failed) if row.end is end]
+        if images and end is not End.ADVERSARIAL:
+            yield end.sentence, images
+    if entry.run.skipped:
+        yield SKIPPED, list(entry.run.skipped.items())

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dowse.report.data.classes import class_name
+from dowse.images.class_names import class_name
 from dowse.report.data.model import Group, Report
 from dowse.report.html.thumbnails import data_address, magnified, round_factor
 from dowse.report.html.traces import Carried, carry

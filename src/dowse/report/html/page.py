@@ -10,18 +10,15 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dowse.images.class_names import read_names
 from dowse.machine.files import write_file
-from dowse.report.data.captions import captions
 from dowse.report.data.cells import MEASURES, fill, how_ranked
-from dowse.report.data.classes import read_names
 from dowse.report.data.gather import gather
 from dowse.report.data.model import Report
-from dowse.report.data.names import norm_sign, short_target, subscripts
+from dowse.report.data.names import captions, norm_sign, short_target, subscripts
 from dowse.report.html import listings
-from dowse.report.html.facts import commands, facts, specs
-from dowse.report.html.failures import failures
+from dowse.report.html.facts import commands, facts, failures, leading_columns, specs
 from dowse.report.html.gallery import Gallery, collect
-from dowse.report.html.lead import leading_columns
 from dowse.report.html.script_data import script_data
 from dowse.store import Store
 from dowse.wording import percent, plural, queries

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from dowse.core.result import End
-from dowse.report.data.captions import captions, short_captions
-from dowse.report.data.classes import class_name
-from dowse.report.data.intervals import Interval
+from dowse.images.class_names import class_name
 from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.names import captions, short_captions
+from dowse.report.data.statistics import Interval
 from dowse.report.html.gallery import Gallery
 from dowse.wording import rounded
 

@@ -2,10 +2,9 @@
 
 import re
 
-from dowse.report.data.captions import FORMULA, radius
 from dowse.report.data.cells import MEASURES, Cell, fill, how_ranked
 from dowse.report.data.model import Report, Table
-from dowse.report.data.names import subscripts
+from dowse.report.data.names import FORMULA, radius, subscripts
 from dowse.wording import NONE
 
 MATHS = {

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from dowse.report.data.captions import captions
 from dowse.report.data.cells import MEASURES, Cell, fill, how_ranked
 from dowse.report.data.model import Report, Table
+from dowse.report.data.names import captions
 
 LEGEND = (
     "ASR: share of images fooled (Wilson 95 %). AVG. Q: mean queries over successes (bootstrap 95 %). Median: with "
