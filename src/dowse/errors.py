@@ -23,6 +23,10 @@ class TargetFailedError(RuntimeError):
     outcomes: Sequence[Any] = ()
 
 
+class WorkerFailedError(RuntimeError):
+    """Workers fail again and again; what was answered is kept, and the message gives the cause."""
+
+
 class TargetWarning(UserWarning):
     """A target that looks wrong: a run goes on, but what it finds may not be about the model that was meant."""
 

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from dowse.attacks.registry import METHODS
 from dowse.cli import app
-from dowse.cli.methods import about, option_docs
+from dowse.cli.catalogue import about, option_docs
 
 WIDE = {"COLUMNS": "240", "TERM": "dumb", "NO_COLOR": "1"}
 

@@ -11,8 +11,7 @@ WRONG_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 @contextmanager
 def failing_kindly() -> Iterator[None]:
     """Turn errors that explain themselves into a line on standard error and an exit status."""
-    from dowse.errors import InputError, TargetFailedError
-    from dowse.running.engines import WorkerFailedError
+    from dowse.errors import InputError, TargetFailedError, WorkerFailedError
     from dowse.store import StoreError
 
     try:

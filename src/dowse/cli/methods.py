@@ -1,37 +1,53 @@
 """`dowse methods`: what attacks there are; `dowse methods NAME`: one of them with its options."""
 
-import inspect
-from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from dowse.cli.failing import failing_kindly
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dowse.attacks.adapter import AnyMethod
+    from dowse.cli.catalogue import About
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Explain this one; all are listed without.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Explain this one, or package.module:Class; all are listed without.")
+    ] = None,
 ) -> None:
     """List the attacks with what they need and cost, or explain one with its options."""
     from rich.console import Console
 
-    from dowse.attacks.registry import METHODS, find_method
-    from dowse.errors import InputError
+    from dowse.cli.catalogue import catalogue
 
     console = Console()
-    if name is None:
-        _print_all(list(METHODS.values()), console)
-        return
-    try:
-        _explain(find_method(name), console)
-    except InputError as error:
-        raise typer.BadParameter(str(error), param_hint="NAME") from error
+    with failing_kindly():
+        if name is None:
+            _print_all(catalogue().values(), console)
+        else:
+            _explain(_find(name), console)
 
 
-def _print_all(known: "list[type[AnyMethod]]", console: "Console") -> None:
+def _find(name: str) -> "About":
+    """A method by its name, or one of the user's own, which alone has to be imported."""
+    from dowse.cli.catalogue import about_class, catalogue
+    from dowse.errors import InputError, nearest
+
+    if ":" in name:
+        from dowse.attacks.registry import find_method
+
+        return about_class(find_method(name))
+    known = catalogue()
+    if name not in known:
+        raise InputError(f"method {name!r} is unknown: {nearest(name, known)} One of your own is package.module:Class.")
+    return known[name]
+
+
+def _print_all(known: "Iterable[About]", console: "Console") -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(
@@ -41,56 +57,22 @@ def _print_all(known: "list[type[AnyMethod]]", console: "Console") -> None:
     )  # fmt: skip
     for column in table.columns:
         column.overflow = "fold"
-    for method in known:
-        table.add_row(
-            method.name, method.paper, _needs(method), ", ".join(method.norms), _yes(method.targeted), method.cost
-        )
+    for one in known:
+        table.add_row(one.name, escape(one.paper), one.surrogate, ", ".join(one.norms), one.targeted, escape(one.cost))
     console.print(table)
 
 
-def _explain(method: "type[AnyMethod]", console: "Console") -> None:
+def _explain(one: "About", console: "Console") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console.print(f"[bold]{method.name}[/] · {method.paper}")
-    console.print(f"needs a surrogate: {_needs(method)} · norms: {', '.join(method.norms)}", highlight=False)
-    other = f" (targeted: {method.targeted_loss})" if method.targeted_loss else ""
-    console.print(f"targeted: {_yes(method.targeted)} · loss: {method.loss}{other}", highlight=False)
-    console.print(f"queries an iteration: {method.cost}\n", highlight=False)
-    console.print(about(method) + "\n", markup=False, highlight=False)
+    console.print(f"[bold]{one.name}[/] · {escape(one.paper)}")
+    console.print(f"needs a surrogate: {one.surrogate} · norms: {', '.join(one.norms)}", highlight=False)
+    other = f" (targeted: {one.targeted_loss})" if one.targeted_loss else ""
+    console.print(f"targeted: {one.targeted} · loss: {one.loss}{other}", highlight=False)
+    console.print(f"queries an iteration: {one.cost}\n", highlight=False)
+    console.print(one.text + "\n", markup=False, highlight=False)
     table = Table("option", "default", "what it is", show_lines=False)
-    said = option_docs(method)
-    for option, default in method.options().items():
-        table.add_row(option, str(default), escape(said.get(option, "")))
+    for option in one.options:
+        table.add_row(option.name, option.default, escape(option.meaning))
     console.print(table)
-
-
-def _needs(method: "type[AnyMethod]") -> str:
-    if method.whitebox:
-        return "the target's own gradient"
-    return "no, but uses one" if method.uses_surrogate else _yes(method.needs_surrogate)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
-
-
-def about(kind: type[Any]) -> str:
-    """A class's docstring up to its attributes, each paragraph as one line."""
-    text = (inspect.getdoc(kind) or "").partition("Attributes:")[0]
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
-
-
-def option_docs(kind: type[Any]) -> dict[str, str]:
-    """What the "Attributes:" of a dataclass and of those it inherits from say about each field."""
-    said: dict[str, str] = {}
-    for ancestor in reversed(kind.__mro__):
-        listed = inspect.cleandoc(ancestor.__doc__ or "").partition("Attributes:\n")[2]
-        field = ""
-        for line in dedent(listed).splitlines():
-            if line.startswith(" "):
-                said[field] += " " + line.strip()
-            elif ": " in line:
-                field, _, words = line.partition(": ")
-                said[field] = words
-    return said

@@ -20,7 +20,7 @@ def rows(
 ) -> None:
     """Print the rows of a store."""
     with failing_kindly():
-        from dowse.report.text.csv_json import csv_text, json_text
+        from dowse.machine.tables import csv_text, json_text
 
         found = collect(folder, run)
         typer.echo(json_text(found) if form == "json" else csv_text(columns(), found), nl=False)
@@ -37,7 +37,6 @@ def columns() -> list[str]:
 def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
     """The rows of all runs, or of those whose id begins so, as plain values, each with what its run is about."""
     from dowse.errors import InputError
-    from dowse.report.data.gather import radius
     from dowse.store import Store
 
     with Store(folder) as store:
@@ -49,7 +48,7 @@ def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:
         }
         for one in runs:
             if one.id in about:
-                eps = radius(store, one.content, islice(store.rows(one.id), 1))
+                eps = store.radius(one.content, islice(store.rows(one.id), 1))
                 about[one.id]["eps"] = None if math.isnan(eps) else eps
         if run is not None and not about:
             known = ", ".join(f"{one.id} ({one.title})" for one in runs) or "none yet"

@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dowse.errors import TargetFailedError
+
+if TYPE_CHECKING:  # a store is read without torch, which takes seconds to import
+    from torch import Tensor
 
 
 class End(StrEnum):
@@ -75,7 +75,7 @@ class Outcome:
     sent: int
     budget: int
     label: int | None
-    adversarial: Tensor
+    adversarial: "Tensor"
     distance: float
     loss: float
     cause: Exception | None = None
@@ -139,6 +139,8 @@ class Result:
     """
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        import torch
+
         self.outcomes = sorted(outcomes, key=lambda outcome: outcome.index)
         self.success = torch.tensor([outcome.success for outcome in self.outcomes])
         self.queries = torch.tensor([outcome.queries for outcome in self.outcomes])

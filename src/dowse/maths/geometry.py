@@ -1,6 +1,5 @@
 """The balls an attack must stay in, and the steepest step inside their norm: the geometry of Eq. (3)."""
 
-import math
 from dataclasses import dataclass
 from typing import Protocol, get_args
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor
 
 from dowse.errors import choose, positive
+from dowse.maths.radius import paper_radius
 from dowse.maths.sampling import unit
 from dowse.settings import Norm
 
@@ -141,7 +141,7 @@ def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
     """
     choose("norm", norm, get_args(Norm))
     if eps is None:
-        eps = math.sqrt(0.001 * dimension) if norm == "l2" else 0.05
+        eps = paper_radius(norm, dimension)
     positive(eps=eps)
     return L2(eps) if norm == "l2" else Linf(eps)
 

@@ -12,8 +12,7 @@ from torch import Tensor
 from dowse.errors import InputError
 from dowse.machine.files import replacing
 from dowse.maths.grid import on_grid, pixels
-
-ORIGINALS, ADVERSARIAL, PICTURES = "originals", "adversarial", "pictures"
+from dowse.store.places import ADVERSARIAL, ORIGINALS, PICTURES
 
 
 def save_original(folder: Path, checksum: str, x: Tensor) -> None:

@@ -1,20 +1,25 @@
 """A store as those see it who only read: runs, rows, traces, images, and who is at work."""
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Self
 
 from dowse.machine.locks import is_held
-from dowse.store import images, traces
+from dowse.maths.radius import paper_radius
+from dowse.store import traces
 from dowse.store.counted import Counted, count_rows
+from dowse.store.places import ORIGINALS, tensor_size
 from dowse.store.row import COLUMNS, OF_THE_TASK, Row
 from dowse.store.schema import NUMBER_BITS, connect, explained
+
+if TYPE_CHECKING:  # whoever looks at no image does without torch, which takes seconds to import
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -165,13 +170,35 @@ class Store:
         found = self._select("SELECT block FROM traces WHERE task = ?", task)
         return traces.unpack(found[0]["block"]) if found else {}
 
-    def original(self, row: Row) -> Tensor:
-        """The original of a row, (C, H, W) in [0, 1]."""
-        return images.load_image(self.folder / images.ORIGINALS / f"{row.checksum}.safetensors")
+    def dimension(self, row: Row) -> int:
+        """How many numbers the original of a row has, from its file's header; OSError if it is not there or damaged."""
+        return tensor_size(self._original(row))
 
-    def adversarial(self, row: Row) -> Tensor | None:
+    def radius(self, content: Mapping[str, Any], rows: Iterable[Row]) -> float:
+        """The radius of a run's ball; where none was named it may depend on the images' dimension, which an original
+        of these rows tells. NaN if none of them does."""
+        norm, eps = content["norm"], content["eps"]
+        if eps is not None or norm != "l2":
+            return paper_radius(norm, 1) if eps is None else float(eps)
+        for row in rows:
+            with suppress(OSError):
+                return paper_radius(norm, self.dimension(row))
+        return math.nan
+
+    def original(self, row: Row) -> "Tensor":
+        """The original of a row, (C, H, W) in [0, 1]."""
+        from dowse.store import images
+
+        return images.load_image(self._original(row))
+
+    def adversarial(self, row: Row) -> "Tensor | None":
         """The adversarial image of a row, (C, H, W) in [0, 1], None if none was found or saved."""
+        from dowse.store import images
+
         return None if row.file is None else images.load_image(self.folder / row.file)
+
+    def _original(self, row: Row) -> Path:
+        return self.folder / ORIGINALS / f"{row.checksum}.safetensors"
 
     def _skipped_places(self, run: str) -> set[int]:
         """The places of the images of a run that could not be read."""

@@ -1,19 +1,16 @@
 """From a store to a report: its runs, which of them stand in one table, and in it in one column."""
 
-import math
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from dowse.errors import InputError, count
 from dowse.images.class_names import class_names
-from dowse.maths.geometry import make_ball
 from dowse.report.data.model import Entry, Group, Report, Table, measure, queries_a_second
 from dowse.report.data.names import column_names, own_titles, report_title
-from dowse.store import Row, RunInfo, Store
+from dowse.store import RunInfo, Store
 
 
 def runs_of(store: Store, file: str | os.PathLike[str] | None = None) -> list[RunInfo]:
@@ -105,7 +102,7 @@ def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str]
         run, titles = entries[0].run, own_titles(entry.run for entry in entries)
         known = class_names(run.content, run.source) if classes is None else classes
         titled = [replace(entry, method=titles[entry.run.id]) for entry in entries]
-        eps = radius(store, run.content, (row for entry in entries for row in entry.counted.rows[:1]))
+        eps = store.radius(run.content, (row for entry in entries for row in entry.counted.rows[:1]))
         groups.append(Group(run.content["target"], name, run.source, tuple(known), eps, titled))
     return groups
 
@@ -113,14 +110,3 @@ def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str]
 def _alike(one: Group, other: Group) -> bool:
     methods = [{entry.method for entry in group.entries} for group in (one, other)]
     return 2 * len(methods[0] & methods[1]) >= len(methods[0] | methods[1])
-
-
-def radius(store: Store, content: Mapping[str, Any], rows: Iterable[Row]) -> float:
-    """The ball's radius of a run; the paper's for ℓ₂ depends on the images' dimension, which an original tells."""
-    norm, eps = content["norm"], content["eps"]
-    if eps is not None or norm != "l2":
-        return make_ball(norm, eps, 1).eps
-    for row in rows:
-        with suppress(OSError):
-            return make_ball(norm, None, store.original(row).numel()).eps
-    return math.nan

@@ -1,14 +1,10 @@
 """The report for programs: CSV, a line a run, and JSON with runs, curves, comparisons and processes."""
 
-import csv
-import io
-import json
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dowse.machine.tables import csv_text, json_text
 from dowse.report.data.model import Entry, Group, Report, Table
 
 OF_A_SESSION = ("command", "versions", "started", "ended", "beat", "queries", "busy")
@@ -51,34 +47,6 @@ def flat(table: Table, group: Group, entry: Entry) -> dict[str, Any]:
         "mean_queries_budget": summary.mean_queries_budget, "queries": summary.queries,
         "queries_per_second": numbers.rate,
     }  # fmt: skip
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[dict[str, Any]]) -> str:
-    """Rows under a heading, what is a list or a mapping as JSON."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {word: json.dumps(value) if isinstance(value, dict | list) else value for word, value in plain(row).items()}
-        for row in rows
-    )
-    return file.getvalue()
-
-
-def json_text(value: Any) -> str:
-    """A value as JSON, a line a number or word."""
-    return json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """A value with numbers as JSON can say them: None where there is none, "inf" where it is infinite."""
-    if isinstance(value, dict):
-        return {word: plain(one) for word, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)
 
 
 def _group(table: Table, group: Group) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Engines: where the attacks of a run take place. All of them do what `dowse.running.worker.attack_tasks` does."""
 
-from dowse.errors import InputError, choose
-from dowse.running.engines.base import Engine, Tell, Work, WorkerFailedError, warn
+from dowse.errors import InputError, WorkerFailedError, choose
+from dowse.running.engines.base import Engine, Tell, Work, warn
 from dowse.running.engines.local import LocalEngine
 
 __all__ = ["ENGINES", "Engine", "LocalEngine", "Work", "WorkerFailedError", "make_engine"]

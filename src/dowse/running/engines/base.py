@@ -54,7 +54,3 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of whatever it holds."""
         ...
-
-
-class WorkerFailedError(RuntimeError):
-    """Workers fail again and again; what was answered is kept, and the message gives the cause."""

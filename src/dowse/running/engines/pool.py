@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from dowse.core.task import Task
-from dowse.errors import InputError, count
-from dowse.running.engines.base import Tell, Work, WorkerFailedError, warn
+from dowse.errors import InputError, WorkerFailedError, count
+from dowse.running.engines.base import Tell, Work, warn
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.messages import (
     Begin,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
-from dowse.errors import InputError, positive
+from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.base import Tell, WorkerFailedError, warn
+from dowse.running.engines.base import Tell, warn
 from dowse.running.engines.crew import Lost
 from dowse.running.engines.messages import Failed, FromWorker, pack
 from dowse.running.engines.pool import Pool
