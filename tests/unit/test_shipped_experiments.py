@@ -66,13 +66,25 @@ def test_tables_share_the_cells_they_have_in_common(where: str) -> None:
 def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOWSE_IMAGENET", str(tmp_path / "none"))
     monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.0)
-    if file.parent.name == "here":  # its images may be here; what it costs is then asked of real models, elsewhere
+    if file.parent.name in (
+        "here",
+        "beyond",
+    ):  # its images may be here; what it costs is then asked of real models, elsewhere
         monkeypatch.setattr("dowse.images.sources.open_images", _no_images)
     ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])
     assert ended.exit_code == 0, ended.output
     found = json.loads(ended.stdout)
     assert len(found["runs"]) == len(expand(load_experiment(file), lambda target: ""))
     assert found["queries"] > 0
+
+
+def test_beyond_the_paper_ours_leads_every_file_and_only_the_robust_target_has_a_smaller_budget() -> None:
+    for file in sorted((FOLDER / "beyond").glob("*.toml")):
+        plans = expand(load_experiment(file), lambda target: "")
+        assert plans[0].spec.method == "dowse", file
+        assert plans[0].budget == (2_500 if file.stem == "robust" else 10_000), file
+        if plans[0].spec.surrogate and file.stem != "useless":
+            assert plans[0].spec.surrogate[0] == "dowse:imagenet_efficientnet_lite0", file
 
 
 def _no_images(path: str, labels: str = "auto") -> None:
