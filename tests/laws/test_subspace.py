@@ -53,7 +53,7 @@ def test_blocks_are_filled_alike_and_their_mean_is_what_filled_them(
     small = torch.randn(2, *subspace.small, generator=generator(seed), dtype=torch.float64)
     large = torch.randn(2, C, H, W, generator=generator(seed), dtype=torch.float64)
     repeated = subspace.repeat(small).flatten(1)
-    assert torch.equal(repeated, small.flatten(1) @ columns(subspace).sign().T)
+    torch.testing.assert_close(repeated, small.flatten(1) @ columns(subspace).sign().T, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(subspace.block_mean(subspace.repeat(small)), small)
     sizes = columns(subspace).sign().sum(0)
     means = large.flatten(1) @ columns(subspace).sign() / sizes

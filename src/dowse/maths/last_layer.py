@@ -45,7 +45,7 @@ class Rows:
         pixels: xᵢᵀxⱼ, (n, n) float64.
         features: φᵢᵀφⱼ, (n, n) float64.
 
-    >>> Rows.of(Row(torch.tensor([3.0, 4.0]), torch.zeros(0), torch.zeros(3), torch.zeros(3))).pixels
+    >>> Rows.of(Row(torch.tensor([3.0, 4.0]), torch.zeros(0), torch.zeros(3), torch.zeros(3))).pixels.round()
     tensor([[25.]], dtype=torch.float64)
     """
 
@@ -64,7 +64,7 @@ class Rows:
 
         >>> zero = Row(torch.zeros(2), torch.zeros(0), torch.zeros(3), torch.zeros(3))
         >>> rows = Rows.of(zero).add(zero._replace(x=torch.tensor([3.0, 4.0])), pin=True, most=2)
-        >>> rows.pixels
+        >>> rows.pixels.round() + 0
         tensor([[ 0.,  0.],
                 [ 0., 25.]], dtype=torch.float64)
         >>> rows.add(zero, pin=False, most=2).pinned  # the first of the two went
@@ -102,7 +102,7 @@ class Posterior:
 
     >>> at = Row(torch.zeros(1), torch.zeros(0).double(), torch.zeros(2).double(), torch.tensor([2.0, 1.0]).double())
     >>> model = fit(Rows.of(at), torch.tensor([0, 1]), ridge=0.05, pixels=0.3)
-    >>> model.scores(torch.ones(1), at.features, torch.tensor([-1.0, 1.0]).double())
+    >>> model.scores(torch.ones(1), at.features, torch.tensor([-1.0, 1.0]).double()).round()
     tensor([1., 2.], dtype=torch.float64)
     """
 

@@ -10,7 +10,7 @@ def orthonormal(rows: Tensor) -> Tensor:
     Rows of zero, and those of which those before them leave only rounding, are left out. Each row is cleared of the
     others twice, because what one pass leaves of a nearly parallel row is orthogonal to a few digits only.
 
-    >>> orthonormal(torch.tensor([[2.0, 0.0], [5.0, 0.0], [1.0, 1.0]]))  # the second is parallel to the first
+    >>> orthonormal(torch.tensor([[2.0, 0.0], [5.0, 0.0], [1.0, 1.0]])).round() + 0  # two are parallel
     tensor([[1., 0.],
             [0., 1.]])
     """
@@ -40,7 +40,7 @@ def projection(displacement: Tensor, rise: Tensor) -> Tensor:
     Returns:
         g, (D,).
 
-    >>> projection(torch.tensor([[0.5, 0.0, 0.0], [0.0, 0.1, 0.0]]), torch.tensor([1.0, 0.3]))
+    >>> projection(torch.tensor([[0.5, 0.0, 0.0], [0.0, 0.1, 0.0]]), torch.tensor([1.0, 0.3])).round() + 0
     tensor([2., 3., 0.])
     """
     length = torch.linalg.vector_norm(displacement, dim=1, keepdim=True)
