@@ -1,6 +1,7 @@
 """Names become numbers: image ids, the random stream of an image, and the seed of each row sent."""
 
 import hashlib
+import math
 
 import numpy as np
 import torch
@@ -31,6 +32,14 @@ def uniform_of(seeds: Tensor, n: int) -> Tensor:
     """n numbers of each seed, uniform in [0, 1): (rows,) int64 -> (rows, n) float64, the same whoever asks."""
     starts = seeds.cpu().numpy().astype(np.uint64)[:, None]
     return torch.from_numpy((_splitmix(starts, np.arange(1, n + 1)) >> np.uint64(11)) * 2.0**-53)
+
+
+def normal_of(seeds: Tensor, n: int) -> Tensor:
+    """n numbers of each seed, standard normal: (rows,) int64 -> (rows, n) float64, Box and Muller's of `uniform_of`."""
+    radius, angle = uniform_of(seeds, n + n % 2).view(len(seeds), (n + 1) // 2, 2).unbind(2)
+    r = (-2 * torch.log1p(-radius)).sqrt()
+    turn = 2 * math.pi * angle
+    return torch.stack([r * turn.cos(), r * turn.sin()], 2).flatten(1)[:, :n]
 
 
 def _splitmix(start: np.uint64 | NDArray[np.uint64], counter: NDArray[np.int64]) -> NDArray[np.uint64]:

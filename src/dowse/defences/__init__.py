@@ -3,18 +3,27 @@
 from collections.abc import Callable
 
 from dowse.core.target import TargetLike
+from dowse.defences.aaa import AAA
 from dowse.defences.base import Defence
 from dowse.defences.denoiser import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.jpeg import Jpeg
+from dowse.defences.noise import Boundary, InputNoise, OutputNoise
 from dowse.defences.randomization import Randomization
+from dowse.defences.scores import Rounded, TopK
 
 __all__ = [
+    "AAA",
     "DEFENCES",
+    "Boundary",
     "Defence",
     "Denoiser",
     "DenoisingUNet",
+    "InputNoise",
     "Jpeg",
+    "OutputNoise",
     "Randomization",
+    "Rounded",
+    "TopK",
     "load_denoiser",
     "save_denoiser",
     "shipped_denoiser",
@@ -24,5 +33,11 @@ DEFENCES: dict[str, Callable[[TargetLike, str | None], Defence]] = {
     "jpeg": Jpeg.for_spec,
     "randomization": Randomization.for_spec,
     "denoiser": Denoiser.for_spec,
+    "noise": InputNoise.for_spec,
+    "output-noise": OutputNoise.for_spec,
+    "boundary": Boundary.for_spec,
+    "round": Rounded.for_spec,
+    "top-k": TopK.for_spec,
+    "aaa": AAA.for_spec,
 }
 """The prefixes of a spec: each makes the defended classifier of a classifier and the text after the colon, if any."""

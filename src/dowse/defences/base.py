@@ -1,4 +1,6 @@
-"""What every defence is: a module that changes an image before the classifier behind it sees it."""
+"""What every defence is: a module that changes what the classifier behind it sees, or what is seen of its answer."""
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ BEHIND = 0x2545F4914F6CDD1D  # sets apart the draws of a noisy defence that stan
 
 
 class Defence(nn.Module, Target):
-    """A classifier behind a change of its input: points (n, C, H, W) in [0, 1] -> scores (n, K).
+    """A classifier behind a change of its input, its output or both: points (n, C, H, W) in [0, 1] -> scores (n, K).
 
     It stands wherever the classifier stood, in training or evaluation mode as that was, and keeps its ways: noise drawn
     per row from the seeds that the oracle gives, rows accounted for one by one (`deliver`). Defences can be stacked.
@@ -35,15 +37,24 @@ class Defence(nn.Module, Target):
 
     def transform(self, x: Tensor, seeds: Tensor) -> Tensor:
         """What the classifier sees of images x, (n, C, H, W), with noise drawn from a seed for each row, (n,) int64."""
-        raise NotImplementedError
+        if type(self).shown is Defence.shown:
+            raise NotImplementedError("a defence changes what the classifier sees, or what is shown of its scores")
+        return x
+
+    def shown(self, scores: Tensor, seeds: Tensor) -> Tensor:
+        """What is shown of the classifier's scores, (n, K) -> (n, K), with noise drawn from a seed for each row."""
+        return scores
 
     def forward(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores, (n, K), of points, (n, C, H, W); seeds, (n,) int64, or None to draw them from torch's generator."""
-        return self._behind(*self._passed_on(points, seeds))
+        seeds = self._drawn(points, seeds)
+        return self.shown(self._behind(self.transform(points, seeds), self._seeds_behind(seeds)), seeds)
 
     def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
         """Hand over what the classifier sees of points, (n, C, H, W), as it accounts for its rows."""
-        return self._behind.deliver(*self._passed_on(points, seeds))
+        seeds = self._drawn(points, seeds)
+        delivery = self._behind.deliver(self.transform(points, seeds), self._seeds_behind(seeds))
+        return delivery if delivery.scores is None else replace(delivery, scores=self.shown(delivery.scores, seeds))
 
     def close(self) -> None:
         """Close what is behind."""
@@ -59,9 +70,12 @@ class Defence(nn.Module, Target):
         """Whether it, or a module behind it, is in training mode."""
         return in_training_mode(self)
 
-    def _passed_on(self, x: Tensor, seeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """What the classifier is called with."""
-        if seeds is None:
-            seeds = torch.randint(LARGEST_SEED, (len(x),)) if self.takes_row_seeds else torch.zeros(len(x)).long()
-        seen = self.transform(x, seeds)
-        return seen, (seeds ^ BEHIND) & LARGEST_SEED if self._behind.takes_row_seeds else None
+    def _drawn(self, x: Tensor, seeds: Tensor | None) -> Tensor:
+        """A seed for each row, (n,) int64: those given, or of torch's generator."""
+        if seeds is not None:
+            return seeds
+        return torch.randint(LARGEST_SEED, (len(x),)) if self.takes_row_seeds else torch.zeros(len(x)).long()
+
+    def _seeds_behind(self, seeds: Tensor) -> Tensor | None:
+        """The seeds that the classifier is called with."""
+        return (seeds ^ BEHIND) & LARGEST_SEED if self._behind.takes_row_seeds else None

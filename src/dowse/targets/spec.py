@@ -57,7 +57,7 @@ def parse_spec(text: str) -> Spec:
     """Take a spec string apart; what is wrong with it is an InputError."""
     rest, _, fragment = text.strip().partition("#")
     defences: list[tuple[str, str | None]] = []
-    while (match := re.match(r"(\w+)(?::([^+]*))?\+", rest)) and match[1] not in KINDS:
+    while (match := re.match(r"([\w-]+)(?::([^+]*))?\+", rest)) and match[1] not in KINDS:
         defences.append((match[1], match[2]))
         rest = rest[match.end() :]
     kind, colon, name = rest.partition(":")

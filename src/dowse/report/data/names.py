@@ -17,7 +17,10 @@ MODELS = {
     "vgg16": "VGG-16", "vgg16_bn": "VGG-16-BN", "inception_v3": "Inception-v3",
     **{f"efficientnet_lite{i}": f"EfficientNet-Lite{i}" for i in range(5)},
 }  # fmt: skip
-DEFENCES = {"jpeg": "JPEG", "randomization": "Randomization", "denoiser": "Denoiser"}
+DEFENCES = {
+    "jpeg": "JPEG", "randomization": "Randomization", "denoiser": "Denoiser", "noise": "Noise",
+    "output-noise": "Output noise", "boundary": "Boundary", "round": "Rounded", "top-k": "Top", "aaa": "AAA",
+}  # fmt: skip
 EXPORTED = re.compile(rf"\bonnx:(?=(?:{'|'.join(DEFENCES)})[:+])")  # of a defended model that was exported whole
 NORMS = {"l2": "ℓ₂", "linf": "ℓ∞"}
 
@@ -25,7 +28,7 @@ NORMS = {"l2": "ℓ₂", "linf": "ℓ∞"}
 def short_target(spec: str) -> str:
     """A spec as a table's heading says it: the model's name, its defences in front."""
     rest, defences = EXPORTED.sub("", spec.partition("#")[0]), []
-    while match := re.match(r"(\w+)(?::([^+:]*))?\+", rest):
+    while match := re.match(r"([\w-]+)(?::([^+:]*))?\+", rest):
         word = DEFENCES.get(match[1], match[1])
         defences.append(f"{word} {match[2]}" if match[2] and match[2].isdecimal() else word)
         rest = rest[match.end() :]

@@ -1,0 +1,76 @@
+"""AAA, "Adversarial Attack on Attackers" (Chen et al. 2022, NeurIPS): scores whose margin leads a search astray."""
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from dowse.core.target import TargetLike
+from dowse.defences.arguments import numbers
+from dowse.defences.base import Defence
+from dowse.defences.scores import are_probabilities, as_logits
+from dowse.errors import positive
+
+STEPS, RATE = 100, 0.1  # κ and the step of Adam, which the paper takes for all networks
+
+
+class AAA(Defence):
+    """A classifier whose logits are changed so that its margin falls where it truly rises, but its class stays.
+
+    The range of the margin m = z₁ − z₂ is cut into intervals of length τ. Within each, the shown margin is that of the
+    true one mirrored at the middle, l_a − α (m − l_a) (AAA-linear), and the confidence stays the true one: Adam finds
+    logits that minimise |margin − target| + β |confidence − true confidence|, of each row by itself.
+
+    Differences to the original: losses are summed, not averaged, over rows, so that a row's answer does not depend on
+    its neighbours; pixels are not rounded down to 8 bits first; the temperature is 1 unless given, where the original
+    tunes it for each network on labelled images.
+
+    Args:
+        net: From points to scores; of probabilities the logarithms are changed.
+        tau: The length τ of an interval; 4 as in the released code.
+        alpha: How steeply the shown margin falls; 1 mirrors it.
+        beta: The weight β of the confidence.
+        temperature: Of the true confidence that is kept.
+    """
+
+    has_gradient = False
+
+    def __init__(
+        self, net: TargetLike, tau: float = 4.0, alpha: float = 1.0, beta: float = 5.0, temperature: float = 1.0
+    ) -> None:
+        super().__init__(net)
+        positive(tau=tau, alpha=alpha, beta=beta, temperature=temperature)
+        self.tau, self.alpha, self.beta, self.temperature = tau, alpha, beta, temperature
+
+    def shown(self, scores: Tensor, seeds: Tensor) -> Tensor:
+        """Scores of the same kind whose margin misleads: (n, K) -> (n, K)."""
+        z = as_logits(scores.detach())
+        if not len(z) or z.shape[1] < 2:
+            return scores
+        best = z.argmax(1, keepdim=True)
+        m = _margin(z)
+        attractor = (torch.floor(m / self.tau) + 0.5) * self.tau  # l_a, the middle of the interval
+        target = attractor - self.alpha * (m - attractor)
+        confidence = (z / self.temperature).softmax(1).gather(1, best).squeeze(1)
+        with torch.enable_grad():
+            changed = z.clone().requires_grad_()
+            optimizer = torch.optim.Adam([changed], lr=RATE)
+            for _ in range(STEPS):
+                optimizer.zero_grad()
+                astray = (_margin(changed) - target).abs()
+                unlike = (changed.softmax(1).gather(1, best).squeeze(1) - confidence).abs()
+                (astray + self.beta * unlike).sum().backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        found = changed.detach()
+        return torch.where(are_probabilities(scores), found.softmax(1), found)
+
+    @classmethod
+    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
+        """`aaa`, or `aaa:TAU,ALPHA,BETA,TEMPERATURE`, of which the last may be left out."""
+        return cls(net, *numbers("aaa", argument, [4.0, 1.0, 5.0, 1.0]))
+
+
+def _margin(z: Tensor) -> Tensor:
+    """z₁ − z₂, the best class ahead of the second: (n, K) -> (n,)."""
+    first, second = z.topk(2, dim=1).values.unbind(1)
+    return first - second
