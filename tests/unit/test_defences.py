@@ -186,7 +186,8 @@ class TestRandomization:
         run = {"method": method, "surrogate": Waves(1), "eps": 5.0, "budget": 150, "repeats": 2, "verify": 3}
         run |= {} if method == "whitebox" else {"q": 6, "sigma": 1e-2}
         together = dowse.attack(target, x, concurrency=3, batch_size=7, **run)
-        assert together.success.any() == (method != "rgf")
+        if method != "rgf":  # whether it fools an image in 150 queries hangs on the last bits of its directions
+            assert together.success.any()
         for i in range(5):
             alone = dowse.attack(target, x[i : i + 1], concurrency=1, **run)
             assert torch.equal(alone.adversarial[0], together.adversarial[i])
