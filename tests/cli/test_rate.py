@@ -92,6 +92,23 @@ def test_a_run_goes_on_at_another_rate(paced: Paced, tmp_path: Path) -> None:
         assert sum(row.queries for row in store.rows()) == paced.server.rows_seen > before
 
 
+def test_a_dry_run_sends_nothing_to_a_server_unless_told_to(
+    paced: Paced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.01)
+    file = tmp_path / "test.toml"
+    file.write_text(f'target = "{paced.spec}"\nimages = "{image_file(tmp_path, 3)}"\nbudget = 20\nmethod = "rgf"\n')
+    said = ("run", file, "--out", tmp_path / "out", "--dry-run")
+    plan = json.loads(passed(*said, "--json"))
+    assert (plan["sent"], plan["seconds"], plan["rows_per_second"]) == (0, None, {})
+    assert "--probe" in plan["notes"][0]
+    assert "sent 0 rows" in passed(*said)
+    assert paced.server.seen == []
+    probed = json.loads(passed(*said, "--json", "--probe"))
+    assert probed["sent"] == paced.server.rows_seen > 0
+    assert "leave it out" in dowse("run", file, "--probe").output
+
+
 def test_check_keeps_to_the_rate(paced: Paced) -> None:
     result = dowse("check", "--target", paced.spec, "--rate", 2, "--seconds", 0, "--json")
     record = json.loads(result.output)

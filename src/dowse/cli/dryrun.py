@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 SECONDS = 3.0  # of forward passes, to time a target
 
 
-def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
+def show_plan(experiment: "Experiment", out: Path, *, as_json: bool, probe: bool = False) -> None:
     """Print what an experiment would run."""
-    found = plan(experiment, out)
+    found = plan(experiment, out, probe=probe)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
         return
@@ -26,7 +26,7 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
     from rich.table import Table
 
     from dowse.cli.running import wide_console
-    from dowse.wording import duration
+    from dowse.wording import duration, plural
 
     table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")
     for run in found["runs"]:
@@ -41,10 +41,14 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool) -> None:
         console.print(f"{target}: {rate:.0f} rows a second", markup=False, highlight=False)
     if found["seconds"] is not None:
         console.print(f"at most {duration(found['seconds'])} of the target's time", highlight=False)
+    console.print(f"this dry run sent {plural(found['sent'], 'row')} to targets", highlight=False)
 
 
-def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
-    """The grid as plain values; what cannot be known here (no images, no target) is None, with a note."""
+def plan(experiment: "Experiment", out: Path, *, probe: bool = False) -> dict[str, Any]:
+    """The grid as plain values; what cannot be known here (no images, no target) is None, with a note.
+
+    A target that is not on this machine, whose answers may cost money, is sent rows only if `probe` says so.
+    """
     notes: list[str] = []
     source, plans = _grid(experiment, notes)
     total = experiment.images.count if source is None else len(source)
@@ -52,12 +56,13 @@ def plan(experiment: "Experiment", out: Path) -> dict[str, Any]:
     done = [0] * len(plans) if source is None else images_done(out, plans, wanted)
     runs = [_line(*one, known=source is not None) for one in zip(plans, wanted, done, strict=True)]
     queries = [run["queries"] for run in runs]
-    rates = {} if source is None else _rates(experiment, plans, source, notes)
+    rates, sent = ({}, 0) if source is None else _rates(experiment, plans, source, notes, probe)
     return {
         "runs": runs,
         "queries": None if None in queries else sum(queries),
         "rows_per_second": rates,
         "seconds": _seconds(queries, [rates.get(one.spec.target) for one in plans]),
+        "sent": sent,
         "notes": notes,
     }
 
@@ -89,26 +94,32 @@ def _line(one: "PlannedRun", images: int | None, done: int, *, known: bool) -> d
 
 
 def _rates(
-    experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", notes: list[str]
-) -> dict[str, float]:
-    """The rows a second of each target: its rate, or as timed here; with notes on what that cost, or why it failed."""
+    experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", notes: list[str], probe: bool
+) -> tuple[dict[str, float], int]:
+    """The rows a second of each target: its rate, or as timed here; and the rows that took, with notes on these."""
     from dowse.targets import parse_spec
 
-    rates = {}
+    rates, sent = {}, 0
     for target, spec in {one.spec.target: one.spec for one in plans}.items():
         if (rate := parse_spec(target).options.get("rate")) is not None:
             rates[target] = float(rate)
             continue
         try:
-            timing = timed(spec, source, experiment.images.size)
+            timing = timed(spec, source, experiment.images.size, probe=probe)
         except Exception as error:  # a dry run says what it can
             notes.append(f"{target} cannot be timed here: {error}")
             continue
+        if timing is None:
+            notes.append(
+                f"{target} is not on this machine and was sent no row: --probe times it, which costs some hundred"
+            )
+            continue
         rates[target] = timing.rows_per_second
+        sent += timing.sent
         notes.append(f"{target} was timed with {timing.sent} rows, which no image pays for")
         if timing.determinism.verdict != "good":
             notes.append(f"{target}: {timing.determinism.found}; {timing.determinism.remedy}")
-    return rates
+    return rates, sent
 
 
 def _seconds(queries: Sequence[int | None], rates: Sequence[float | None]) -> float | None:
@@ -135,16 +146,20 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
         ]
 
 
-def timed(spec: "RunSpec", source: "ImageSource", size: int | None) -> "Timing":
-    """A target timed on the first image."""
+def timed(spec: "RunSpec", source: "ImageSource", size: int | None, *, probe: bool) -> "Timing | None":
+    """A target timed on the first image; None for one that is not on this machine, unless it is to be probed."""
     import torch
 
     from dowse.preflight.timing import time_target
-    from dowse.targets import input_size, open_target
+    from dowse.targets import input_size, open_target, parse_spec
 
+    if not probe and parse_spec(spec.target).kind.startswith("http"):
+        return None
     dtype = torch.float64 if spec.dtype == "float64" else torch.float32
     target = open_target(spec.target).to("cpu", dtype)
     try:
+        if target.remote and not probe:
+            return None
         return time_target(target, source.read(0, size or input_size(spec.target)).to(dtype), spec.batch_size, SECONDS)
     finally:
         target.close()

@@ -15,6 +15,9 @@ def run(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file; docs/experiments.md explains it.")],
     manner: running.Manner,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="With --dry-run: time targets that are not on this machine too, by asking.")
+    ] = False,
     images: Annotated[int | None, typer.Option(min=1, help="Cut every run down to so many images.")] = None,
     budget: Annotated[
         int | None, typer.Option(parser=whole, metavar="INTEGER", help="Another budget than the file's.")
@@ -25,12 +28,15 @@ def run(
 
     ensure_fast_malloc()
     with failing_kindly():
+        from dowse.errors import InputError
         from dowse.experiment.file import load_experiment
 
         experiment = load_experiment(file).changed(images=images, budget=budget)
+        if probe and not dry_run:
+            raise InputError("--probe says what --dry-run may ask: a run asks anyway, leave it out")
         if dry_run:
             from dowse.cli.dryrun import show_plan
 
-            show_plan(experiment.changed(rate=manner.rate), manner.out, as_json=manner.json)
+            show_plan(experiment.changed(rate=manner.rate), manner.out, as_json=manner.json, probe=probe)
         else:
             running.execute(experiment, manner)
