@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 
 NONE = "–"  # where there is no number
+OWN_LABELS = "the images have no labels: each is attacked as what the target itself takes it for"
 
 
 def duration(seconds: float) -> str:

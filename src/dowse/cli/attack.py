@@ -20,6 +20,7 @@ def attack(
     images: Annotated[str, typer.Option(help="A folder, an .npz, a .safetensors or an image file.")],
     settings: dict[str, Any],
     manner: running.Manner,
+    name: Annotated[str | None, typer.Option(help="What the target is called in tables and in the report.")] = None,
     method: Annotated[
         str, typer.Option(help="`dowse methods` lists them; your own is package.module:Class.")
     ] = "dowse",
@@ -43,11 +44,11 @@ def attack(
         if "surrogate" in settings:
             settings["surrogate"] = [settings["surrogate"]]  # those of one command work together
         tables: dict[str, Any] = {
-            "name": method, "target": with_options(target, weights=weights), "defence": defence,
+            "name": method, "target": {"spec": with_options(target, weights=weights)}, "defence": defence,
             "images": {"path": images, "labels": labels, "count": count, "size": size},
             "method": {"name": method, **extra_words(context.args)}, **settings,
         }  # fmt: skip
-        running.execute(make_experiment(tables, source="dowse attack"), manner)
+        running.execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)
 
 
 def extra_words(arguments: list[str]) -> dict[str, Any]:

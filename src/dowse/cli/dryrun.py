@@ -87,7 +87,7 @@ def _grid(experiment: "Experiment", notes: list[str]) -> "tuple[ImageSource | No
 def _line(one: "PlannedRun", images: int | None, done: int, *, known: bool) -> dict[str, Any]:
     """A run as a line of the table."""
     return {
-        "run": one.spec.id if known else None, "title": one.title, "target": one.spec.content()["target"],
+        "run": one.spec.id if known else None, "title": one.title, "target": one.target,
         "surrogate": " + ".join(one.spec.surrogate) or None, "norm": one.spec.norm, "images": images, "done": done,
         "budget": one.budget, "queries": None if images is None else (images - done) * one.budget,
     }  # fmt: skip

@@ -15,6 +15,9 @@ def run(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file; docs/experiments.md explains it.")],
     manner: running.Manner,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="What the only target is called in tables and in the report.")
+    ] = None,
     probe: Annotated[
         bool, typer.Option("--probe", help="With --dry-run: time targets that are not on this machine too, by asking.")
     ] = False,
@@ -31,7 +34,7 @@ def run(
         from dowse.errors import InputError
         from dowse.experiment.file import load_experiment
 
-        experiment = load_experiment(file).changed(images=images, budget=budget)
+        experiment = load_experiment(file).changed(images=images, budget=budget, target_name=name)
         if probe and not dry_run:
             raise InputError("--probe says what --dry-run may ask: a run asks anyway, leave it out")
         if dry_run:

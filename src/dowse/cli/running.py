@@ -231,7 +231,7 @@ def show_table(finished: "Sequence[Finished]") -> None:
         table.add_row(
             spec.id,
             escape(one.plan.title),
-            escape(spec.content()["target"]),
+            escape(one.plan.target),
             spec.norm,
             str(s.n),
             f"{s.asr:.1%}",

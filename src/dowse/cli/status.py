@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dowse.cli.failing import failing_kindly
+from dowse.wording import OWN_LABELS
 
 
 def status(
@@ -38,6 +39,7 @@ def collect(folder: Path) -> dict[str, Any]:
             runs.append(
                 {
                     "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],
+                    "name": run.target_name, "own_labels": run.own_labels,
                     "images": run.count, "done": len(rows), "fooled": fooled, "already_wrong": wrong,
                     "success_rate": fooled / len(counted.attacked) if counted.attacked else None,
                     "failed": sum(row.end.failed for row in counted.stored), "budget": run.budget,
@@ -74,7 +76,7 @@ def show(found: dict[str, Any]) -> None:
         table.add_row(
             run["run"],
             escape(run["title"]),
-            escape(run["target"]),
+            escape(run["name"] or run["target"]),
             run["norm"],
             f"{run['done']}/{run['images']}",
             rate,
@@ -83,6 +85,8 @@ def show(found: dict[str, Any]) -> None:
         )
     console.print(table)
     for run in found["runs"]:
+        if run["own_labels"]:
+            console.print(f"{run['run']}: {OWN_LABELS}", highlight=False)
         for name, reason in run["skipped"].items():
             console.print(f"{run['run']} left out {name}: {reason}", markup=False, highlight=False)
         if run["failed"]:

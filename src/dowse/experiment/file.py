@@ -60,6 +60,7 @@ def _as_written(spoken: Any) -> Any:
     return Annotated[spoken, BeforeValidator(_fraction)] if float in (spoken, *get_args(spoken)) else spoken
 
 
+LONGEST_NAME = 100  # letters of a target's name
 Many = Annotated[tuple[T, ...], BeforeValidator(as_tuple)]
 Count = Annotated[int, Field(ge=1)]
 Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
@@ -94,6 +95,18 @@ class Words(_Strict):
     def said(self, word: str) -> Any:
         """The values of a word that may be a list, () if nothing was said; the value of one that stands for all."""
         return getattr(self, word)
+
+
+class TargetTable(_Strict):
+    """A target: `target = "SPEC"`, or a table.
+
+    Attributes:
+        spec: What is attacked.
+        name: What it is called in tables and in the report; made of the spec if left out. It is no part of a run's id.
+    """
+
+    spec: str
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)] | None = None
 
 
 class ImagesTable(_Strict):
@@ -157,7 +170,7 @@ class Experiment(Words):
     """An experiment; docs/experiments.md explains each word."""
 
     name: str = "experiment"
-    target: Many[str]
+    target: Many[Annotated[TargetTable, _as_table("spec")]]
     defence: Many[str] = ("none",)
     images: Annotated[ImagesTable, _as_table("path")]
     method: Many[Annotated[MethodTable, _as_table("name")]]
@@ -167,10 +180,15 @@ class Experiment(Words):
     def _known_targets(self) -> Self:
         for table in self.method:
             for target in table.count if isinstance(table.count, dict) else ():
-                if target not in self.target:
-                    hint = nearest(target, self.target)
+                if target not in self.targets:
+                    hint = nearest(target, self.targets)
                     raise InputError(f"count of {table.name} is for {target!r}, which is no target: {hint}")
         return self
+
+    @property
+    def targets(self) -> dict[str, str | None]:
+        """The names of all targets by their specs, None for one that was given none."""
+        return {one.spec: one.name for one in self.target}
 
     def changed(
         self,
@@ -179,9 +197,10 @@ class Experiment(Words):
         budget: int | None = None,
         save: str | None = None,
         rate: float | None = None,
+        target_name: str | None = None,
     ) -> "Experiment":
-        """The experiment with another budget, another way to save, every run cut down to so many images, or its http
-        targets limited to so many rows a second."""
+        """The experiment with another budget, another way to save, every run cut down to so many images, its http
+        targets limited to so many rows a second, or its only target called so."""
         said: dict[str, Any] = {}
         if images is not None:
             count = min(images, self.images.count or images)
@@ -193,7 +212,18 @@ class Experiment(Words):
             choose("save", save, get_args(Save))
             said["save"] = save
         if rate is not None:
-            said["target"] = with_rate(self.target, rate)
+            limited = with_rate([one.spec for one in self.target], rate)
+            said["target"] = tuple(
+                one.model_copy(update={"spec": spec}) for one, spec in zip(self.target, limited, strict=True)
+            )
+        if target_name is not None:
+            if len(self.target) != 1:
+                raise InputError(
+                    f"--name is for one target, the experiment has {len(self.target)}: name them in it, "
+                    'target = [{spec = "…", name = "…"}]'
+                )
+            (target,) = said.get("target", self.target)
+            said["target"] = (TargetTable(spec=target.spec, name=target_name),)
         return self.model_copy(update=said)
 
 
@@ -234,7 +264,8 @@ def _explain(error: dict[str, Any]) -> str:
     names = [part for part in error["loc"] if isinstance(part, str | int) and "[" not in str(part)]
     where = ".".join(str(part) for part in names)
     if error["type"] == "extra_forbidden":
-        known = ImagesTable.model_fields if names[0] == "images" else Experiment.model_fields
+        tables: dict[Any, type[BaseModel]] = {"images": ImagesTable, "target": TargetTable}
+        known = tables.get(names[0] if len(names) > 1 else None, Experiment).model_fields
         return f"{where!r} is unknown: {nearest(str(names[-1]), known)}"
     if error["type"] == "missing":
         return f"{where!r} is missing"

@@ -47,15 +47,16 @@ def expand(
         weights: From a spec to the fingerprint of the file it is read from, None if there is none.
     """
     plans: dict[str, PlannedRun] = {}
-    for target, defence in itertools.product(experiment.target, experiment.defence):
+    for (target, name), defence in itertools.product(experiment.targets.items(), experiment.defence):
         guarded = target if defence == "none" else f"{defence}+{target}"
+        called = name if name is None or defence == "none" else f"{defence} + {name}"
         for table in experiment.method:
             count = table.count_on(target, experiment.images.count)
             for title, words in _runs_of(experiment, table):
                 read = {spec: weights(spec) for spec in (guarded, *words["surrogate"])}
                 known = {spec: digest for spec, digest in read.items() if digest is not None}
                 spec = _checked(RunSpec(target=guarded, image_set=image_set(guarded), weights=known, **words))
-                plans.setdefault(spec.id, PlannedRun(spec=spec, title=title, count=count))
+                plans.setdefault(spec.id, PlannedRun(spec=spec, title=title, count=count, target_name=called))
     return list(plans.values())
 
 

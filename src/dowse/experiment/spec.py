@@ -67,11 +67,18 @@ class PlannedRun:
         spec: What is run.
         title: What the method is called in tables; unlike the spec's method it says the options that were given.
         count: How many images, from the first; None is all.
+        target_name: What the target is called in tables; None leaves it to its spec.
     """
 
     spec: RunSpec
     title: str
     count: int | None
+    target_name: str | None = None
+
+    @property
+    def target(self) -> str:
+        """The target as a table says it: its name, else its spec without what is only pace."""
+        return self.target_name or str(self.spec.content()["target"])
 
     @property
     def budget(self) -> int:

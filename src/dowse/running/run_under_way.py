@@ -17,6 +17,7 @@ from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Restarted, Round, Stopped
+from dowse.wording import OWN_LABELS
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
 
@@ -98,7 +99,7 @@ class RunUnderWay:
         self._announce()
         self.report.began(self.snapshot)
         if all(entry.label is None for entry in self.images.entries):
-            self.report.message("the images have no labels: each is attacked as what the target itself takes it for")
+            self.report.message(OWN_LABELS)
         q = self.plan.spec.options.get("q", 0)
         if is_count(q) and 1 + q > self.plan.budget:
             self.report.message(

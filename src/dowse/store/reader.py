@@ -21,6 +21,8 @@ from dowse.store.schema import NUMBER_BITS, connect, explained
 if TYPE_CHECKING:  # whoever looks at no image does without torch, which takes seconds to import
     from torch import Tensor
 
+BESIDE = "beside"  # in the stored content, what is no part of a run's id: its fields of RunInfo
+
 
 @dataclass(frozen=True)
 class RunInfo:
@@ -34,6 +36,8 @@ class RunInfo:
         budget: The budget it was last asked to run with.
         count: How many images it was last asked to run, of those that can be read.
         skipped: Images that could not be read, and why.
+        target_name: What its target is called, if it was given a name.
+        own_labels: Whether its images had no labels, so that each was attacked as what the target took it for.
     """
 
     id: str
@@ -43,6 +47,8 @@ class RunInfo:
     budget: int
     count: int
     skipped: dict[str, str]
+    target_name: str | None = None
+    own_labels: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,17 +106,19 @@ class Store:
         """All runs, the oldest first."""
         query = """SELECT *, (SELECT count(*) FROM tasks WHERE run = runs.id AND position < runs.count
             AND skipped IS NOT NULL) AS unreadable FROM runs ORDER BY created, rowid"""
+        found = [(run, json.loads(run["content"])) for run in self._select(query)]
         return [
             RunInfo(
+                **{"own_labels": _own_labels(content["image_set"]), **content.pop(BESIDE, {})},
                 id=run["id"],
                 title=run["title"],
-                content=json.loads(run["content"]),
+                content=content,
                 source=run["source"],
                 budget=run["budget"],
                 count=run["count"] - run["unreadable"],
                 skipped=self.skipped(run["id"]),
             )
-            for run in self._select(query)
+            for run, content in found
         ]
 
     def skipped(self, run: str, limit: int | None = None) -> dict[str, str]:
@@ -210,6 +218,11 @@ class Store:
             cursor = self._database.cursor()
             cursor.row_factory = sqlite3.Row
             return list(cursor.execute(query, values))
+
+
+def _own_labels(image_set: str) -> bool:
+    """Whether a fingerprint says that labels are the target's own; stores of 0.1.0 know it where it was asked for."""
+    return image_set.partition("@")[0].endswith("-target")
 
 
 def lock_of(folder: Path, session: int | str) -> Path:

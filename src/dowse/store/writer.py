@@ -17,7 +17,7 @@ from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
 from dowse.store.events import Ended, Event, NewAnswer, Replayed, Restarted, Round
-from dowse.store.reader import lock_of
+from dowse.store.reader import BESIDE, lock_of
 from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
@@ -52,8 +52,9 @@ class StoreWriter(StoreSession):
             limit = min(len(entries), places(wanted, skipped))
             self._database.execute(
                 """INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET
-                title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source""",
-                (run, plan.title, json.dumps(plan.spec.content()), source, plan.budget, limit, time.time()),
+                title = excluded.title, budget = excluded.budget, count = excluded.count, source = excluded.source,
+                content = excluded.content""",
+                (run, plan.title, self._content(plan, entries), source, plan.budget, limit, time.time()),
             )
             self._database.executemany(
                 "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
@@ -65,6 +66,13 @@ class StoreWriter(StoreSession):
                 (plan.budget, plan.budget, *GOES_ON, run, limit),
             )
         return limit, limit - sum(index < limit for index in skipped)
+
+    def _content(self, plan: PlannedRun, entries: Sequence[Entry]) -> str:
+        """A run's content, and beside it what else a reader should know; a name once given stays until another is."""
+        known = {run.id: run.target_name for run in self.runs()} if plan.target_name is None else {}
+        name = plan.target_name or known.get(plan.spec.id)
+        beside = {"own_labels": all(entry.label is None for entry in entries)}
+        return json.dumps({**plan.spec.content(), BESIDE: beside | ({"target_name": name} if name else {})})
 
     def claim(self, run: str, budget: int, limit: int) -> tuple[int, Past] | None:
         """Take the first task of a run among its first `limit` that is not done and that no living process has.

@@ -97,7 +97,8 @@ def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
 
 def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str] | None) -> list[Group]:
     groups = []
-    names = column_names([entries[0].run for entries in columns])
+    runs = [next((entry.run for entry in entries if entry.run.target_name), entries[0].run) for entries in columns]
+    names = column_names(runs)
     for name, entries in zip(names, columns, strict=True):
         run, titles = entries[0].run, own_titles(entry.run for entry in entries)
         known = class_names(run.content, run.source) if classes is None else classes

@@ -71,15 +71,18 @@ def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
 def column_names(runs: Sequence[RunInfo]) -> list[str]:
     """What heads the columns that these runs stand for: as few words as tell them apart.
 
-    A target's short name; its spec where two targets share that; behind it, where a target is attacked on several
-    image sets, what tells those apart: the set's name, its size, whose labels it has, its fingerprint.
+    A target's name, or a short one made of its spec; its spec beside it where two targets share that; behind it, where
+    a target is attacked on several image sets, what tells those apart: the set's name, its size, whose labels it has,
+    its fingerprint.
     """
     targets = [run.content["target"] for run in runs]
-    short = {target: short_target(target) for target in targets}
+    given = {run.content["target"]: run.target_name for run in runs if run.target_name}
+    short = {target: given.get(target) or short_target(target) for target in targets}
     shared = Counter(short.values())
-    names = [short[target] if shared[short[target]] == 1 else target for target in targets]
+    whole = {target: f"{given[target]} ({target})" if target in given else target for target in targets}
+    names = [short[target] if shared[short[target]] == 1 else whole[target] for target in targets]
     fingerprints, sizes = zip(*(run.content["image_set"].partition("@")[::2] for run in runs), strict=True)
-    labels = ["the target's labels" if one.endswith("-target") else "" for one in fingerprints]
+    labels = ["the target's labels" if run.own_labels else "" for run in runs]
     for words in ([Path(run.source).name for run in runs], sizes, labels, [one[:6] for one in fingerprints]):
         known: dict[str, set[str]] = defaultdict(set)
         for name, word in zip(names, words, strict=True):

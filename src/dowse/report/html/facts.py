@@ -8,15 +8,19 @@ from pathlib import Path
 
 from dowse.core.result import End
 from dowse.report.data.model import Entry, Group, Report, Table
-from dowse.report.data.names import ball, norm_sign
+from dowse.report.data.names import ball, norm_sign, short_target
 from dowse.report.html.listings import loss_and_seed
 from dowse.wording import day, minute
 
 
-def specs(report: Report) -> dict[str, list[str]]:
-    """Targets and surrogates by their specs."""
+def specs(report: Report) -> dict[str, dict[str, str]]:
+    """What targets and surrogates are called, by their specs."""
+    given = {entry.run.content["target"]: entry.run.target_name for entry in report.entries if entry.run.target_name}
     surrogates = _unique(spec for entry in report.entries for spec in entry.run.content["surrogate"])
-    return {"Targets": _unique(group.target for _, group in report.columns), "Surrogates": surrogates}
+    return {
+        "Targets": {group.target: short_target(group.target) for _, group in report.columns} | given,
+        "Surrogates": {spec: short_target(spec) for spec in surrogates},
+    }
 
 
 def facts(report: Report) -> dict[str, list[str]]:
@@ -45,11 +49,18 @@ def commands(report: Report, again: str, aside: str = "") -> list[tuple[str, str
     return [*said, (again, f"This page{aside}.")]
 
 
+WHOSE = ", without labels: each attacked as what the target itself takes it for"
+
+
 def _images(report: Report) -> list[str]:
-    counts: dict[str, set[int]] = {}
+    counts: dict[tuple[str, bool], set[int]] = {}
     for _, group in report.columns:
-        counts.setdefault(group.source, set()).update(len(entry.counted.rows) for entry in group.entries)
-    return [f"{_range(f'{n:,}' for n in sorted(of))} of {Path(source).name or source}" for source, of in counts.items()]
+        for entry in group.entries:
+            counts.setdefault((group.source, entry.run.own_labels), set()).add(len(entry.counted.rows))
+    return [
+        f"{_range(f'{n:,}' for n in sorted(of))} of {Path(source).name or source}" + (WHOSE if own else "")
+        for (source, own), of in counts.items()
+    ]
 
 
 def _range(words: Iterable[str]) -> str:

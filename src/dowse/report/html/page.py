@@ -15,7 +15,7 @@ from dowse.machine.files import write_file
 from dowse.report.data.cells import MEASURES, fill, how_ranked
 from dowse.report.data.gather import gather
 from dowse.report.data.model import Report
-from dowse.report.data.names import captions, norm_sign, short_target, subscripts
+from dowse.report.data.names import captions, norm_sign, subscripts
 from dowse.report.html import listings
 from dowse.report.html.facts import commands, facts, failures, leading_columns, specs
 from dowse.report.html.gallery import Gallery, collect
@@ -112,7 +112,7 @@ def _templates() -> Environment:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
-    say = (percent, plural, queries, norm_sign, short_target, subscripts, fill, how_ranked, listings.counts,
+    say = (percent, plural, queries, norm_sign, subscripts, fill, how_ranked, listings.counts,
            listings.options)  # fmt: skip
     templates.filters.update({function.__name__: function for function in say})
     return templates

@@ -55,6 +55,7 @@ def _group(table: Table, group: Group) -> dict[str, Any]:
         "runs": [
             {
                 **flat(table, group, entry), "content": entry.run.content, "skipped": entry.run.skipped,
+                "own_labels": entry.run.own_labels,
                 "ends": Counter(str(row.end) for row in (*entry.counted.rows, *entry.counted.failed)),
                 "curve": entry.numbers.curve,
             }
