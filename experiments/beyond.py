@@ -1,0 +1,301 @@
+"""Writes docs/results/beyond.md: our own attack beside the strongest published ones, and which bars it meets.
+
+python experiments/beyond.py out/beyond [another store …]
+
+Its short form, a line a target and setting, goes between the marks in docs/results.md and README.md.
+
+A run that several stores hold is taken from the last of them, so that one method can be run again by itself.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from dowse.core.result import End, Summary, summarize
+from dowse.experiment.file import load_experiment
+from dowse.experiment.grid import plans_of
+from dowse.experiment.spec import PlannedRun
+from dowse.images.sources import open_images
+from dowse.report.data.names import short_target
+from dowse.report.text.markdown import table_lines
+from dowse.store import Row, Store
+from dowse.wording import day, queries
+
+Rows = Mapping[str, Row]  # by image
+
+FOLDER = Path(__file__).parent / "beyond"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+OURS, WHITE_BOX = "Dowse", "PGD, white-box"
+FEWEST = 5  # images in common, below which a cell is left out
+MARKS = ("<!-- beyond.py writes from here -->", "<!-- to here -->")
+SIGNS = {"l2": "l2", "linf": "l∞"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the bar: what it is called, and at most which share of the best other method's mean ours may need."""
+
+    words: str
+    bar: float
+    median: float | None = None
+
+
+SETTINGS = {
+    "l2": Setting("the paper's ε, one surrogate", 0.2, 2),
+    "l2_three": Setting("the paper's ε, three surrogates", 0.5, 2),
+    "l2_three_others": Setting("the paper's ε, three other surrogates", 0.5, 2),
+    "l2_quarter": Setting("ε/4", 0.5),
+    "linf": Setting("0.05", 0.3),
+    "linf_4": Setting("4/255", 0.6),
+    "targeted": Setting("targeted", 0.6),
+    "none": Setting("no surrogate", 0.95),
+    "defences": Setting("a defence", 0.8),
+    "rounded": Setting("two decimals", 0.8),
+    "top5": Setting("five classes shown", 0.8),
+    "inception": Setting("the paper's ε, at 299", 0.2),
+}
+LEGEND = """\
+Every line stands on the images that both methods attacked. *Mean* counts a failure as the budget, the query of the
+unchanged image is counted, *median* counts failures as infinite, seconds are those that a picture was under attack
+beside seven others, on a busy machine. *Ratio* is our mean over theirs. *Budget* is the largest that both methods were
+run to on all of these images; the file's is 10,000, and a smaller one makes failures cheap, mostly the other method's.
+Of the other methods on a target the best, the one that ours gains least on, stands first, in bold. A bar is met where
+ours needs at most that share of *its* mean, has the median that the bar asks for, and fools no fewer images."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Ours and another method on the images that both attacked, with the budget that both were given on all of them."""
+
+    other: str
+    budget: int
+    ours: Summary
+    theirs: Summary
+    seconds: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        """Our mean over theirs, failures at the budget."""
+        return self.ours.mean_queries_budget / self.theirs.mean_queries_budget
+
+    def meets(self, setting: Setting) -> bool:
+        """Whether ours needs few enough queries and fools no fewer images."""
+        quick = setting.median is None or self.ours.median_queries <= setting.median
+        return self.ratio <= setting.bar and self.ours.successes >= self.theirs.successes and quick
+
+
+Tables = Mapping[str, Mapping[tuple[str, str], Sequence[Pair]]]  # by file, in that by target and norm
+
+
+def pair(other: str, budget: int, ours: Rows, theirs: Rows) -> Pair | None:
+    """The two sides on their common images; None if these are too few."""
+    both = sorted(ours.keys() & theirs.keys())
+    if len(both) < FEWEST:
+        return None
+    sides = [[side[image] for image in both] for side in (ours, theirs)]
+    # within what every image was given: one that ran out of less would go on
+    budget = min([budget, *(row.budget for side in sides for row in side if row.end is End.BUDGET)])
+    cut = [[row.within(budget) for row in side] for side in sides]
+    means = fmean(row.seconds for row in sides[0]), fmean(row.seconds for row in sides[1])
+    return Pair(other, budget, summarize(cut[0]), summarize(cut[1]), means)
+
+
+def attacked(stores: Sequence[Store], run: str) -> Rows:
+    """The attacked rows of a run by image, from the last store that has any."""
+    for store in reversed(stores):
+        if run in {one.id for one in store.runs()}:
+            rows = {row.checksum: row for row in store.rows(run) if row.end.attacked}
+            if rows:
+                return rows
+    return {}
+
+
+def plans(name: str) -> list[PlannedRun]:
+    """The runs of a file."""
+    experiment = load_experiment(FOLDER / f"{name}.toml")
+    return plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
+
+
+def pairs_of(name: str, stores: Sequence[Store]) -> dict[tuple[str, str], list[Pair]]:
+    """By target and norm ours beside every other method that was run there, the best other first."""
+    cells: dict[tuple[str, str], dict[str, tuple[int, Rows]]] = {}
+    for plan in plans(name):
+        cell = cells.setdefault((short_target(plan.spec.target), plan.spec.norm), {})
+        cell[plan.title] = plan.budget, attacked(stores, plan.spec.id)
+    found = {}
+    for at, methods in cells.items():
+        budget, ours = methods.pop(OURS)
+        compared = [pair(title, budget, ours, theirs) for title, (_, theirs) in methods.items()]
+        found[at] = sorted((one for one in compared if one), key=lambda one: -one.ratio)
+    return found
+
+
+def compared(tables: Tables) -> Iterator[str]:
+    """The long table: a line for each other method, target and setting."""
+    rows = []
+    for name, cells in tables.items():
+        setting = SETTINGS[name]
+        for (target, norm), found in cells.items():
+            for number, one in enumerate(found):
+                met = ("**met**" if one.meets(setting) else "missed") if number == 0 else ""
+                rows.append(
+                    (
+                        f"{SIGNS[norm]}, {setting.words}", target, f"**{one.other}**" if number == 0 else one.other,
+                        str(one.ours.n), f"{one.budget:,}", side(one.ours, one.seconds[0]),
+                        side(one.theirs, one.seconds[1]), f"{one.ratio:.2f}",
+                        f"≤ {setting.bar:g}" if number == 0 else "", met,
+                    )
+                )  # fmt: skip
+    heads = ("setting", "target", "other", "images", "budget", "ours: mean / median / ASR / s", "theirs", "ratio")
+    yield from table_lines((*heads, "bar", ""), rows)
+
+
+def best(tables: Tables) -> Iterator[str]:
+    """The short table: of each target and setting the best other method alone."""
+    rows = []
+    for name, cells in tables.items():
+        for (target, norm), found in cells.items():
+            for one in found[:1]:
+                sides = [f"{queries(s.mean_queries_budget)} ({s.asr:.0%})" for s in (one.ours, one.theirs)]
+                bar = f"≤ {SETTINGS[name].bar:g}, {'met' if one.meets(SETTINGS[name]) else 'missed'}"
+                size = f"{one.ours.n}, {one.budget:,}"
+                where = f"{SIGNS[norm]}, {SETTINGS[name].words}"
+                rows.append((where, target, size, sides[0], f"{one.other} {sides[1]}", f"{one.ratio:.2f}", bar))
+    yield from table_lines(("setting", "target", "images, budget", "`dowse`", "best other", "ratio", "bar"), rows)
+
+
+def put(file: Path, lines: Iterable[str]) -> None:
+    """Write lines between the two marks of a page."""
+    text = file.read_text(encoding="utf-8")
+    before, mark, rest = text.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not mark or not end:
+        raise SystemExit(f"{file} lacks the marks {' and '.join(MARKS)}")
+    file.write_text(f"{before}{mark}\n{chr(10).join(lines)}\n{end}{after}", encoding="utf-8")
+
+
+def side(summary: Summary, seconds: float) -> str:
+    """One side of a comparison."""
+    asked = f"{queries(summary.mean_queries_budget)} / {queries(summary.median_queries)}"
+    return f"{asked} / {summary.asr:.0%} / {seconds:.0f}"
+
+
+def missing(tables: Tables) -> Iterator[str]:
+    """What a file asks for and nobody has run."""
+    for name, cells in tables.items():
+        gone = [f"{target} ({SIGNS[norm]})" for (target, norm), found in cells.items() if not found]
+        if gone:
+            yield f"- `{name}`: {', '.join(gone)}"
+
+
+def useless(stores: Sequence[Store]) -> Iterator[str]:
+    """Ours with a surrogate of random weights beside ours without any."""
+    without = {
+        plan.spec.norm: plan for plan in plans("none") if plan.title == OURS and "mobilenetv2" in plan.spec.target
+    }
+    for plan in plans("useless"):
+        alone = attacked(stores, without[plan.spec.norm].spec.id)
+        found = pair("without", plan.budget, attacked(stores, plan.spec.id), alone)
+        words = f"A useless surrogate, MobileNetV2, {SIGNS[plan.spec.norm]}: "
+        if found is None:
+            yield words + "not run."
+            continue
+        with_it, alone_it = (queries(one.mean_queries_budget) for one in (found.ours, found.theirs))
+        sides = f"mean {with_it} with it, {alone_it} without"
+        met = "met" if found.ratio <= 1.15 else "missed"
+        yield f"{words}{sides}, {found.ratio:.2f} (bar ≤ 1.15, {met}; {found.ours.n} images, budget {found.budget:,})."
+
+
+def robust(stores: Sequence[Store]) -> Iterator[str]:
+    """Of what white-box PGD fools on a robust target, the share that is fooled without gradients."""
+    found: dict[float | None, dict[str, Rows]] = {}
+    for plan in plans("robust"):
+        found.setdefault(plan.spec.eps, {})[plan.title] = attacked(stores, plan.spec.id)
+    for eps, methods in found.items():
+        white = methods.pop(WHITE_BOX)
+        for title, rows in methods.items():
+            both = rows.keys() & white.keys()
+            fallen = [image for image in both if white[image].success]
+            words = f"The robust CIFAR-10 target, l∞ {(eps or 0) * 255:g}/255, {title}: "
+            if len(both) < FEWEST or not fallen:
+                yield words + "not run."
+                continue
+            fooled = sum(rows[image].success for image in both)
+            spent = queries(fmean(rows[image].queries for image in both))
+            share = fooled / len(fallen)
+            verdict = f", bar ≥ 0.9 {'met' if share >= 0.9 else 'missed'}" if title == OURS else ""
+            counts = f"{fooled} of {len(both)} images fooled where PGD fools {len(fallen)}"
+            yield f"{words}{counts}, {share:.2f} of them{verdict}; {spent} queries an image."
+
+
+def table1(stores: Sequence[Store]) -> Iterator[str]:
+    """Table 1 as it stands in these pages, with our row beneath."""
+    page = (RESULTS / "table1.md").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in page if line.startswith("|")]
+    ours = {short_target(plan.spec.target): plan for plan in plans("l2") if plan.title == OURS}
+    inception = [plan for plan in plans("inception") if plan.title == OURS and plan.spec.norm == "l2"]
+    ours |= {short_target(plan.spec.target): plan for plan in inception}
+    cells = []
+    for head in (head.strip() for head in lines[0].strip("|").split("|")[1:]):
+        rows = attacked(stores, ours[head].spec.id) if head in ours else {}
+        cells.append(words_of(list(rows.values())) if len(rows) >= FEWEST else "–")
+    yield from lines
+    yield f"| **{OURS}** | {' | '.join(cells)} |"
+
+
+def words_of(rows: Sequence[Row]) -> str:
+    """A cell of Table 1: success, AVG. Q, median, images."""
+    s = summarize(rows)
+    return f"{s.asr:.1%} / {queries(s.mean_queries)} / {queries(s.median_queries)} ({s.n})"
+
+
+def heading(stores: Sequence[Store]) -> Iterator[str]:
+    """What the page is, and how and when its runs were made."""
+    yield "# Beyond the paper: ours beside the strongest published attacks"
+    yield ""
+    yield "    dowse run experiments/beyond/FILE.toml --out out/beyond      # each; --images, --budget make it less"
+    yield "    python experiments/beyond.py out/beyond"
+    yield ""
+    days = sorted({day(session.started) for store in stores for session in store.sessions()})
+    asked = sum(session.queries for store in stores for session in store.sessions())
+    yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0, {asked:,} queries in all."
+    yield ""
+
+
+def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
+    """The whole page."""
+    yield from heading(stores)
+    yield from LEGEND.splitlines()
+    yield ""
+    yield from compared(tables)
+    yield ""
+    yield from (f"- {line}" for line in (*useless(stores), *robust(stores)))
+    yield ""
+    yield "Not run, or on too few images to say anything:"
+    yield ""
+    yield from missing(tables)
+    yield ""
+    yield "## Table 1 of the paper with our row beneath"
+    yield ""
+    yield "Cells are those of [Table 1](table1.md), with a budget of 1,000; ours are ASR / AVG. Q of successes / median"
+    yield "(images attacked)."
+    yield ""
+    yield from table1(stores)
+
+
+def main(folders: Sequence[str]) -> None:
+    """Write the page from the stores in some folders."""
+    with ExitStack() as stack:
+        stores = [stack.enter_context(Store(folder)) for folder in folders]
+        tables = {name: pairs_of(name, stores) for name in SETTINGS}
+        (RESULTS / "beyond.md").write_text("\n".join(page(tables, stores)) + "\n", encoding="utf-8")
+    short = list(best(tables))
+    for file in (RESULTS.parent / "results.md", RESULTS.parents[1] / "README.md"):
+        put(file, short)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

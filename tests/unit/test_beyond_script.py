@@ -1,0 +1,62 @@
+"""experiments/beyond.py: ours beside another method, on the images and within the budget that both have."""
+
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dowse.core.result import End
+from dowse.store import Row, Store
+from tests.stores import Made, make_store
+
+FILE = Path(__file__).parents[2] / "experiments" / "beyond.py"
+
+
+@pytest.fixture(scope="module")
+def beyond() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("beyond", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["beyond"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> list[dict[str, Row]]:
+    runs = [Made("ours", [2, 2, 2, 2, 4, 12]), Made("theirs", [10, 20, 30, 40, None])]
+    with Store(make_store(tmp_path, runs, budget=100)) as store:
+        return [{row.checksum: row for row in store.rows(run.id)} for run in store.runs()]
+
+
+def test_a_pair_stands_on_common_images_with_failures_at_the_budget(
+    beyond: ModuleType, sides: list[dict[str, Row]]
+) -> None:
+    found = beyond.pair("theirs", 10_000, *sides)
+    assert (found.ours.n, found.budget) == (5, 100)  # nobody knows what becomes of the fifth after 100
+    assert found.ratio == pytest.approx(12 / 200)
+    assert found.meets(beyond.Setting("l2", 0.2, 2))
+    assert not found.meets(beyond.Setting("l2", 0.05))
+    assert not beyond.pair("ours", 10_000, *reversed(sides)).meets(beyond.Setting("l2", 100.0))  # fools fewer
+
+
+def test_too_few_common_images_say_nothing(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    fewer = dict(list(sides[0].items())[:4])
+    assert beyond.pair("theirs", 10_000, fewer, sides[1]) is None
+
+
+def test_the_smallest_budget_of_a_failure_cuts_both_sides(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    early = {name: replace(row, budget=25) if row.end is End.BUDGET else row for name, row in sides[1].items()}
+    found = beyond.pair("theirs", 10_000, sides[0], early)
+    assert found.budget == 25
+    assert found.theirs.successes == 2
+    assert found.theirs.mean_queries_budget == pytest.approx((10 + 20 + 25 + 25 + 25) / 5)
+
+
+def test_every_file_of_the_bar_has_its_place(beyond: ModuleType) -> None:
+    files = {file.stem for file in (FILE.parent / "beyond").glob("*.toml")}
+    assert files == beyond.SETTINGS.keys() | {"useless", "robust"}
