@@ -97,6 +97,8 @@ def attack(
         TargetFailedError: The target failed on every image that was there to be attacked; its `outcomes` are what
             became of each.
     """
+    if "targeted" in options:
+        raise InputError("attack() takes no targeted=: target_labels= names the class that each image is to reach")
     settings = AttackSettings(
         method=method, options=options, combine=combine, norm=norm, eps=eps, step=step, budget=budget, seed=seed,
         loss=loss, outputs=outputs, reveals=reveals, decimals=decimals, targeted=target_labels is not None,

@@ -88,9 +88,10 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
 def whole(text: str) -> int:
     """A whole number of at least 1, 1e4 among them."""
     value = literal(text)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise typer.BadParameter(f"{text!r} is no whole number of at least 1")
-    return int(value)
+    return value
 
 
 def literal(text: Any) -> Any:

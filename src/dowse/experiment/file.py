@@ -223,7 +223,9 @@ class Experiment(Words):
                     'target = [{spec = "…", name = "…"}]'
                 )
             (target,) = said.get("target", self.target)
-            said["target"] = (TargetTable(spec=target.spec, name=target_name),)
+            if not 0 < len(target_name) <= LONGEST_NAME:
+                raise InputError(f"--name takes 1 to {LONGEST_NAME} letters, got {len(target_name)}")
+            said["target"] = (target.model_copy(update={"name": target_name}),)
         return self.model_copy(update=said)
 
 
@@ -256,7 +258,7 @@ def locate(path: str, folder: Path) -> str:
         {shared_folder.VARIABLE: shared_folder.DEFAULT, **os.environ}
     )
     beside = folder / expanded
-    return str(beside) if beside.exists() else expanded
+    return str(beside) if expanded and beside.exists() else expanded
 
 
 def _explain(error: dict[str, Any]) -> str:

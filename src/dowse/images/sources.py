@@ -36,6 +36,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
 
 def _opened(path: str, table: Path | None) -> ImageSource:
     place = Path(path)
+    if not path:
+        raise InputError("an empty path names no images: give a folder, an .npz, a .safetensors or an image file")
     if place.is_dir():
         if table is not None and not table.is_file():
             raise InputError(f"there is no table of labels at {table}: give a CSV file with the columns file and label")

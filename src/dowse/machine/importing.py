@@ -67,6 +67,8 @@ def imported(module_name: str, attribute: str) -> Any:
             f"cannot import {module_name!r}: {error}; run from its folder, or put that on PYTHONPATH and say "
             f"--trust {module_name}"
         ) from error
+    except (Exception, SystemExit) as error:  # whatever the user's module does
+        raise InputError(f"{module_name} fails as it is imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(here)
     found = vars(module)

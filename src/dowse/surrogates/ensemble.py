@@ -1,6 +1,6 @@
 """Several surrogates as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import torch
@@ -29,6 +29,11 @@ class Ensemble:
             raise InputError("a list of surrogates must name at least one, got none")
         self.priors, self.combine = tuple(priors), combine
 
+    def check_label(self, label: int) -> None:
+        """Raise InputError if a label is none of the classes of one of its networks."""
+        for prior in self.priors:
+            check_label(prior, label)
+
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """The combined gradient at each row: (n, *s), (n,), (n,) -> (n, *s); its length has no meaning."""
         turns = torch.zeros_like(labels) if turns is None else turns
@@ -41,3 +46,10 @@ class Ensemble:
             if len(rows):
                 g[rows] = gradient_of(prior, x[rows], labels[rows], turns[rows] // len(self.priors))
         return g
+
+
+def check_label(prior: Prior, label: int) -> None:
+    """Raise InputError if a prior knows that one of the target's labels is none of its classes."""
+    check: Callable[[int], None] | None = getattr(prior, "check_label", None)
+    if check is not None:
+        check(label)

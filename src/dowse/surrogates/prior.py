@@ -90,19 +90,29 @@ class SurrogatePrior:
         self.last_layer = LastLayer(self.net)
         self.objective = Objective(objective.loss, "logits", objective.targeted)
         self.batch_size, self.classes, self._remarked = batch_size, classes, False
+        self.own_classes: int | None = None
 
     def learn_classes(self, like: Tensor) -> None:
-        """Look at its number of classes before any query, where it takes a pass of no rows; like is one image, (*s)."""
-        size = self.surrogate.size
-        sides = like.shape[1:] if size is None else size if isinstance(size, tuple) else (size, size)
+        """Look at its number of classes before any query, in a pass of its own; like is one image, (*s).
+
+        InputError if it fails, as it would at the first gradient, when queries were spent.
+        """
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                seeds = self._seeds(torch.empty(0, dtype=torch.int64))
-                classes = checked_scores(self.net(like.new_empty((0, like.shape[0], *sides)), **seeds), 0).shape[1]
-        except Exception:  # it will be found out with the first gradient
-            return
-        self._remark(classes)
+                scores = self._forward(like.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
+                self.own_classes = checked_scores(scores, 1).shape[1]
+        except Exception as error:
+            raise InputError(
+                f"the surrogate {self.target.name} fails on images like these, {tuple(like.shape)}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        self._remark(self.own_classes)
+
+    def check_label(self, label: int) -> None:
+        """Raise InputError if one of the target's labels is none of its classes, as far as these are known."""
+        if self.own_classes is not None:
+            self._check_labels(torch.tensor([label]), self.own_classes)
 
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
@@ -178,8 +188,11 @@ class SurrogatePrior:
 
     def _labels(self, labels: Tensor, logits: Tensor) -> Tensor:
         """The surrogate's labels of the target's, (n,)."""
-        shifted, classes = labels + self.surrogate.class_offset, logits.shape[1]
-        self._remark(classes)
+        self._remark(logits.shape[1])
+        return self._check_labels(labels, logits.shape[1])
+
+    def _check_labels(self, labels: Tensor, classes: int) -> Tensor:
+        shifted = labels + self.surrogate.class_offset
         wrong = (shifted < 0) | (shifted >= classes)
         if wrong.any():
             raise InputError(

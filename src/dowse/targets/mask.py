@@ -8,6 +8,8 @@ from torch import Tensor
 from dowse.errors import InputError, is_count
 from dowse.settings import Outputs
 
+MOST_DECIMALS = 15  # a float has no more
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -32,8 +34,10 @@ class Mask:
     def of(cls, outputs: Outputs, reveals: str | None, decimals: int | None) -> "Mask | None":
         """The mask that reveals="topk:5" and decimals=4 mean; None where nothing is hidden."""
         top = None if reveals is None else _parse_reveals(reveals)
-        if decimals is not None and not is_count(decimals):
-            raise InputError(f"decimals must be a whole number of at least 1, or None to show all, got {decimals!r}")
+        if decimals is not None and not (is_count(decimals) and decimals <= MOST_DECIMALS):
+            raise InputError(
+                f"decimals must be a whole number from 1 to {MOST_DECIMALS}, or None to show all, got {decimals!r}"
+            )
         return None if top is None and decimals is None else cls(outputs, top, decimals)
 
     def __call__(self, scores: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from dowse import models
 from dowse.core.target import Shape, Target, TargetLike, as_target
 from dowse.errors import InputError
+from dowse.settings import LARGEST_SIDE
 from dowse.targets.adapters import open_target
 from dowse.targets.spec import Spec, parse_spec
 
@@ -17,6 +18,8 @@ def parse_shape(text: str) -> Shape:
     if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise InputError(f"a shape is written CxHxW, for example 3x224x224, got {text!r}")
     c, h, w = map(int, parts)
+    if max(c, h, w) > LARGEST_SIDE:
+        raise InputError(f"no side of an image may be larger than {LARGEST_SIDE}, got {text!r}")
     return c, h, w
 
 

@@ -107,7 +107,10 @@ class ModelClient:
 def check_url(url: str) -> str:
     """The URL of a model without what may follow it; an InputError if it cannot be one."""
     refuse_password(url)
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise InputError(f"{url!r} is not a URL: {error}") from None
     steps = parts.path.rstrip("/").removesuffix("/infer").split("/")
     at = max((i for i in range(len(steps) - 1) if steps[i : i + 2] == ["v2", "models"]), default=None)
     behind = steps[at + 2 :] if at is not None else []
