@@ -26,7 +26,6 @@ from dowse.maths.grid import GridBall, snapped
 from dowse.maths.losses import Objective
 from dowse.preflight.first_look import first_look
 from dowse.settings import AttackSettings
-from dowse.surrogates.ensemble import check_label
 from dowse.surrogates.prior import SurrogateLike, as_prior
 from dowse.targets import Mask, open_target
 
@@ -106,7 +105,7 @@ class Run:
             if label is not None:
                 self.oracle.check_label(label)
                 if self.prior is not None:
-                    check_label(self.prior, label)
+                    self.prior.check_label(label)
         if (task.target_label is not None) != self.settings.targeted:
             raise InputError(
                 "a targeted run needs a target_label for every image, others take none: give attack() target_labels=, "

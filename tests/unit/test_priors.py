@@ -8,7 +8,6 @@ from scipy.ndimage import correlate
 from torch import nn
 
 import dowse
-from dowse.core.prior import gradient_of
 from dowse.defences import Jpeg, Randomization
 from dowse.maths.losses import Objective
 from dowse.settings import AttackSettings
@@ -33,7 +32,7 @@ def prior(surrogate, **more):
 
 
 def gradient(surrogate, x=PICTURES, labels=LABELS, turns=NO_TURN, **more):
-    return gradient_of(prior(surrogate, **more), x, labels, turns[: len(x)])
+    return prior(surrogate, **more).gradient(x, labels, turns[: len(x)])
 
 
 def by_hand(net, x=PICTURES, labels=LABELS):
@@ -127,8 +126,8 @@ def test_a_label_the_surrogate_does_not_have_is_refused(offset, label):
 def test_another_number_of_classes_is_remarked_on_once():
     with pytest.warns(UserWarning, match="surrogate has 5 classes, the target 4"):
         made = prior(Pooled(5), classes=4)  # before any question
-    gradient_of(made, PICTURES, LABELS, NO_TURN)
-    gradient_of(prior(Surrogate(Pooled(5), class_offset=1), classes=4), PICTURES, LABELS, NO_TURN)
+    made.gradient(PICTURES, LABELS, NO_TURN)
+    prior(Surrogate(Pooled(5), class_offset=1), classes=4).gradient(PICTURES, LABELS, NO_TURN)
 
 
 def test_the_kernel_is_a_gaussian_that_spans_three_sigma():

@@ -9,7 +9,7 @@ from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Diverged, Observer, Progress
 from dowse.core.oracle import Oracle
-from dowse.core.prior import Prior, answer_all, surrogates_of
+from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.result import End, Outcome
 from dowse.core.seeds import row_seeds
@@ -183,7 +183,8 @@ class _Driver:
         finished, returned = conversation.send(value)
         while not finished and isinstance(question := conversation.question, Note | Begin):
             if isinstance(question, Begin):
-                known = conversation.known(self.oracle.objective, len(surrogates_of(self.prior)))
+                surrogates = 0 if self.prior is None else len(self.prior.surrogates)
+                known = conversation.known(self.oracle.objective, surrogates)
                 finished, returned = conversation.send(known)
                 continue
             for observer in self.observers:

@@ -1,7 +1,7 @@
 """What answers `prior_at`, `look` and `pull`: surrogates, asked for many images at once."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -11,42 +11,75 @@ from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing
 from dowse.errors import InputError
 
 
-class Prior(Protocol):
-    """Anything that can say in which direction f grows for a model of its own.
+class Prior:
+    """Says in which direction f grows for a model of its own.
 
-    A prior that is not the same each time says so with an attribute `takes_turns = True` and is called as
-    `gradient(x, labels, turns=(n,) int64)`: how many gradients each image was given before. It must depend on nothing
-    else, so that an image's result does not depend on its neighbours.
+    Derive from it, or hand over any object with `gradient(x, labels)`. A prior must depend on its arguments alone, so
+    that an image's result does not depend on its neighbours.
     """
+
+    @property
+    def surrogates(self) -> tuple["Prior", ...]:
+        """The surrogates it consists of, in the order of their numbers; an ensemble has several."""
+        return (self,)
+
+    def check_label(self, label: int) -> None:
+        """Raise InputError if it knows that one of the target's labels is none of its classes; before any query."""
+
+    def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
+        """∇f of the surrogate at each image: (n, *s), (n,) -> (n, *s).
+
+        `turns`, (n,) int64, says how many gradients each image was given before; None is 0 for all.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradient(x, labels, turns)")
+
+    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
+        """What it says at each image, (n, *s), with the gradient of what n weights make of it, if there are any."""
+        raise _not_transparent(self)
+
+
+class HasGradient(Protocol):
+    """The least that a surrogate of one's own has."""
 
     def gradient(self, x: Tensor, labels: Tensor) -> Tensor:
         """∇f of the surrogate at each image: (n, *s), (n,) -> (n, *s)."""
         ...
 
 
-class Transparent(Prior, Protocol):
-    """A prior that also shows what is inside: it answers `look` and `pull`."""
+class AdaptedPrior(Prior):
+    """Whatever else a caller has that gives gradients: the one place that asks an object what it can do.
+
+    It needs `gradient(x, labels)`. One that is not the same each time says so with an attribute `takes_turns = True`
+    and is called as `gradient(x, labels, turns=turns)`; one with `see(x, turns, weights)` answers `look` and `pull`.
+    """
+
+    def __init__(self, given: Any) -> None:
+        if not callable(getattr(given, "gradient", None)):
+            raise InputError(
+                "surrogate must be a module, a dowse.Surrogate, a spec or an object with gradient(x, labels), or a "
+                f"list of these, got {type(given).__name__}"
+            )
+        self.given, self.takes_turns = given, bool(getattr(given, "takes_turns", False))
+        self._see: Callable[..., list[Seen]] | None = getattr(given, "see", None)
+
+    def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
+        """The object's own."""
+        told = {"turns": torch.zeros_like(labels) if turns is None else turns} if self.takes_turns else {}
+        gradient: Tensor = self.given.gradient(x, labels, **told)
+        return gradient
 
     def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
-        """What it says at each image, (n, *s), with the gradient of what n weights make of it, if there are any."""
-        ...
+        """The object's own, where it has one."""
+        if self._see is None:
+            raise _not_transparent(self.given)
+        return self._see(x, turns, weights)
 
 
-def gradient_of(prior: Prior, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
-    """A prior's gradient at each image, (n, *s), its turns, (n,), told to a prior that asks for them."""
-    asks_for_turns: Any = prior
-    if getattr(prior, "takes_turns", False):
-        gradient: Tensor = asks_for_turns.gradient(x, labels, turns=turns)
-        return gradient
-    return prior.gradient(x, labels)
-
-
-def surrogates_of(prior: Prior | None) -> list[Prior]:
-    """The surrogates a prior consists of, in the order of their numbers; an ensemble has several."""
-    if prior is None:
-        return []
-    parts = getattr(prior, "priors", None)
-    return [prior] if parts is None else [one for part in parts for one in surrogates_of(part)]
+def _not_transparent(surrogate: object) -> InputError:
+    return InputError(
+        f"the surrogate {type(surrogate).__name__} gives gradients of f only, and this method looks inside: give "
+        "the network itself, an nn.Module or a dowse.Surrogate, or a method such as prgf that asks for no more"
+    )
 
 
 def answer_all(
@@ -64,13 +97,12 @@ def answer_all(
     rows = [i for i, question in enumerate(asked) if isinstance(question, PriorAt)]
     if rows:
         points = torch.stack([asked[i].x for i in rows])
-        gradients = gradient_of(
-            prior, points, torch.tensor([labels[i] for i in rows]), torch.tensor([turns[i] for i in rows])
-        )
+        wanted, before = torch.tensor([labels[i] for i in rows]), torch.tensor([turns[i] for i in rows])
+        gradients = prior.gradient(points, wanted, before)
         for i, gradient in zip(rows, gradients, strict=True):
             answers[i] = finite(gradient)
     if len(rows) < len(asked):
-        _see_all(surrogates_of(prior), asked, turns, answers)
+        _see_all(prior.surrogates, asked, turns, answers)
     return answers
 
 
@@ -90,7 +122,7 @@ def _see_all(
             if not rows:
                 continue
             weights = [question.weights[number] for i in rows if isinstance(question := asked[i], Pull)]
-            seen = _transparent(surrogate).see(
+            seen = surrogate.see(
                 torch.stack([asked[i].x for i in rows]),
                 torch.tensor([turns[i] for i in rows]),
                 weights if pulled else None,
@@ -106,17 +138,6 @@ def _check_numbers(question: PriorAt | Look | Pull, surrogates: int) -> None:
     for number in numbers or ():
         if not 0 <= number < surrogates:
             raise InputError(f"an attack asks surrogate number {number}, there are {surrogates}: they count from 0")
-
-
-def _transparent(surrogate: Prior) -> Transparent:
-    if not callable(getattr(surrogate, "see", None)):
-        raise InputError(
-            f"the surrogate {type(surrogate).__name__} gives gradients of f only, and this method looks inside: give "
-            "the network itself, an nn.Module or a dowse.Surrogate, or a method such as prgf that asks for no more"
-        )
-    shown: Any = surrogate
-    transparent: Transparent = shown
-    return transparent
 
 
 def finite(gradient: Tensor) -> Tensor:

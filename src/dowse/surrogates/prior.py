@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dowse.core.flow import Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
 from dowse.core.oracle import default_batch_size
-from dowse.core.prior import Prior, finite
+from dowse.core.prior import AdaptedPrior, HasGradient, Prior, finite
 from dowse.core.target import as_target, checked_scores
 from dowse.errors import InputError, count
 from dowse.maths.losses import Objective
@@ -57,11 +57,11 @@ class Surrogate:
                 raise InputError(f"smooth is the side of a kernel with a centre and must be odd, got {self.smooth}")
 
 
-SurrogateLike = nn.Module | Surrogate | Prior | str
-"""What `surrogate=` takes one of, or a list of: a module, its spec, one with a resolution of its own, or a Prior."""
+SurrogateLike = nn.Module | Surrogate | HasGradient | str
+"""What `surrogate=` takes one of, or a list of: a module, its spec, one with a resolution of its own, or any prior."""
 
 
-class SurrogatePrior:
+class SurrogatePrior(Prior):
     """What one surrogate says, and the gradient of f or of any linear function of its logits or features through it.
 
     A surrogate that draws noise per row is given the image's turn for a seed.
@@ -72,8 +72,6 @@ class SurrogatePrior:
         batch_size: The most rows of one forward and backward pass; None chooses by the image's size.
         classes: How many the target has, if that is known.
     """
-
-    takes_turns = True
 
     def __init__(
         self,
@@ -231,13 +229,7 @@ def as_prior(
 
 def _as_prior(surrogate: Any, objective: Objective, like: Tensor, batch_size: int | None, classes: int | None) -> Prior:
     if not isinstance(surrogate, nn.Module | Surrogate | str):
-        if callable(getattr(surrogate, "gradient", None)):
-            prior: Prior = surrogate
-            return prior
-        raise InputError(
-            "surrogate must be a module, a dowse.Surrogate, a spec or an object with gradient(x, labels), or a list "
-            f"of these, got {type(surrogate).__name__}"
-        )
+        return surrogate if isinstance(surrogate, Prior) else AdaptedPrior(surrogate)
     if not isinstance(surrogate, Surrogate):
         surrogate = Surrogate(surrogate)
     made = SurrogatePrior(surrogate, objective, batch_size, classes)
