@@ -23,7 +23,9 @@ RUN = {"surrogate": SURROGATE, "budget": 60, "eps": 0.35}
 def run_of(name):
     """A short run of a method, its questions small enough for several iterations."""
     small = {"q": 8, "coordinates": 4, "memory": 12}
-    return {"method": name, **RUN, **{option: small[option] for option in small if option in METHODS[name].options()}}
+    few_steps = {"steps": 3} if name in ("pbo", "bases") else {}  # on the surrogate, for each query
+    options = {option: small[option] for option in small if option in METHODS[name].options()}
+    return {"method": name, **RUN, **options, **few_steps}
 
 
 def facts(outcome):

@@ -65,7 +65,7 @@ def test_the_table_says_what_passed_and_what_did_not(
 @pytest.mark.slow
 def test_a_run_that_does_not_end_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS)
-    assert matrix.main(["--only", "no-workers", "--patience", "5", str(tmp_path)]) == 1
+    assert matrix.main(["--only", "no-workers", "--patience", "2", str(tmp_path)]) == 1
     assert "out of time" in capfd.readouterr().out
 
 

@@ -133,7 +133,7 @@ class SurrogatePrior(Prior):
             z = logits.detach().double().requires_grad_()
             loss = self.objective.value(z, self._labels(labels, logits).to(x.device))
             (weights,) = torch.autograd.grad(loss.sum(), z)
-            (gradient,) = torch.autograd.grad(logits, x, weights.to(logits))
+            (gradient,) = torch.autograd.grad(_weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
     def _see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None) -> list[Seen]:
@@ -151,7 +151,8 @@ class SurrogatePrior(Prior):
             chosen = [w if isinstance(w, Weights) else w(one) for w, one in zip(weights, seen, strict=True)]
             m = max(1, *map(_pulls, chosen))
             a, b = _stacked([w.logits for w in chosen], z, m), _stacked([w.features for w in chosen], φ, m)
-            pulled = [torch.autograd.grad([z, φ], x, [a[j], b[j]], retain_graph=j < m - 1)[0] for j in range(m)]
+            sums = [_weighed(z, a[j]) + _weighed(φ, b[j]) for j in range(m)]
+            pulled = [torch.autograd.grad(s, x, retain_graph=j < m - 1)[0] for j, s in enumerate(sums)]
         gradients = torch.stack([self._smoothed(g) for g in pulled], 1)
         return [
             one._replace(gradient=finite(own[: _pulls(w)] if _pulls(w) else own[0]))
@@ -256,6 +257,11 @@ def resized(x: Tensor, size: int | tuple[int, int]) -> Tensor:
         return x
     shrinks = sides[0] < x.shape[-2] or sides[1] < x.shape[-1]
     return F.interpolate(x, size=sides, mode="bilinear", align_corners=False, antialias=shrinks)
+
+
+def _weighed(values: Tensor, weights: Tensor) -> Tensor:
+    """The sum whose gradient at the values is the weights: handed to torch as such, they import sympy, for a second."""
+    return (values * weights).sum()
 
 
 def _told(values: Tensor) -> Tensor:
