@@ -13,7 +13,26 @@ from dowse.maths.geometry import Ball, default_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class GFCS(Attack):
+class Stepwise(Attack):
+    """What both share: steps of one length along a surrogate's directions, kept where f rises.
+
+    Attributes:
+        step: The length of a step in the ball's norm; None is the method's own.
+    """
+
+    cost = "1 or 2 a direction"
+    needs_surrogate = True
+    loss = "margin"
+    targeted_loss = "ce"
+
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        positive_or_none(step=self.step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GFCS(Stepwise):
     """Step ± along a surrogate's gradient of the margin, one surrogate after another; when none pays, along ODS.
 
     Cost: 1 query a step tried, so 1 or 2 a direction. A step that raises f is kept, and all surrogates, in a new random
@@ -31,15 +50,6 @@ class GFCS(Attack):
 
     name = "gfcs"
     paper = "Lord et al. 2022 (ICLR)"
-    cost = "1 or 2 a direction"
-    needs_surrogate = True
-    loss = "margin"
-    targeted_loss = "ce"
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""
@@ -59,7 +69,7 @@ class GFCS(Attack):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimBAODS(Attack):
+class SimBAODS(Stepwise):
     """Step ± along ∇ₓ(wᵀz) of a random surrogate, w uniform on [−1, 1]^K, and keep what raises f (Tashiro et al. 2020).
 
     Cost: 1 query a step tried, so 1 or 2 a direction.
@@ -74,16 +84,7 @@ class SimBAODS(Attack):
 
     name = "simba-ods"
     paper = "Tashiro et al. 2020 (NeurIPS)"
-    cost = "1 or 2 a direction"
-    needs_surrogate = True
-    loss = "margin"
-    targeted_loss = "ce"
     uses_scores = False
-
-    step: float | None = None
-
-    def __post_init__(self) -> None:
-        positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""
