@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dowse.attacks.base import Attack
 from dowse.attacks.quantized import Quantized
 from dowse.attacks.registry import resolve_method
 from dowse.core.conversation import Accept, Rules
@@ -39,6 +40,7 @@ class Run:
         target: From points (n, C, H, W) in [0, 1] to scores (n, K), or the spec string of such a target.
         settings: What the caller said.
         like: One image, for its shape, dtype and device.
+        attack: The settings' method, where it was made already; None makes it.
         surrogate: The white-box modules, or their specs, for a method that needs one.
         observers: Who is told of every question and answer.
         on_progress: Called with a Progress after every round.
@@ -50,13 +52,14 @@ class Run:
         settings: AttackSettings,
         like: Tensor,
         *,
+        attack: Attack | None = None,
         surrogate: SurrogateLike | Sequence[SurrogateLike] | None = None,
         observers: Sequence[Observer] = (),
         on_progress: OnProgress | None = None,
     ) -> None:
         self.settings, self.kind = settings, _kind(like)
         self.observers = [*observers, *([] if on_progress is None else [_Calling(on_progress)])]
-        self.attack = resolve_method(settings)
+        self.attack = attack or resolve_method(settings)
         ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
         if settings.norm == "l2" and ball.eps >= like.numel() ** 0.5:
             raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dowse.attacks.adapter import AnyMethod
-from dowse.attacks.registry import default_options, find_method, resolve_method, without_preset
+from dowse.attacks.registry import default_options, find_method, without_preset
 from dowse.core.method import loss_of
 from dowse.errors import InputError
 from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
@@ -92,7 +92,7 @@ def _checked(spec: RunSpec) -> RunSpec:
     for named in (spec.target, *spec.surrogate):
         for module in re.findall(r"\btorch:([\w.]+):", named):
             check_trusted(module)
-    if resolve_method(spec).needs_surrogate and not spec.surrogate:
+    if spec.attack.needs_surrogate and not spec.surrogate:
         raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')
     return spec
 

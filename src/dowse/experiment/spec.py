@@ -3,12 +3,16 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from dowse.errors import InputError
 from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import without_pace
 from dowse.wording import without_password
+
+if TYPE_CHECKING:
+    from dowse.attacks.base import Attack
 
 NO_PART_OF_THE_ID = {name for name, setting in settings_of(ExperimentSettings).items() if not setting.identity}
 PLAIN = (str, int, float, bool, list, tuple, dict)  # what an option may be, to be kept in a store
@@ -40,6 +44,17 @@ class RunSpec(ExperimentSettings):
         """The run's name: a hash of the content."""
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @cached_property
+    def attack(self) -> "Attack":
+        """The method, made and checked: once in a process, from the plan to its last image."""
+        from dowse.attacks.registry import resolve_method  # here: who reads specs need not know all methods
+
+        return resolve_method(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain data alone crosses processes; a worker makes the method itself, where it may import it."""
+        return {name: value for name, value in vars(self).items() if name != "attack"}
 
     def content(self) -> dict[str, Any]:
         """All that makes its rows, as JSON can say it; passwords in URLs are left out, and all that is only pace."""

@@ -47,6 +47,7 @@ class _Worker:
             networks.target(told),
             spec,
             first.x.to(told.device, told.dtype),
+            attack=spec.attack,
             surrogate=surrogates[0] if len(surrogates) == 1 else surrogates or None,
             observers=[self.tracer],
         )
