@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dowse.errors import InputError
 from dowse.settings import ExperimentSettings, settings_of
-from dowse.targets import without_pace
 from dowse.wording import without_password
 
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ class RunSpec(ExperimentSettings):
 
     def content(self) -> dict[str, Any]:
         """All that makes its rows, as JSON can say it; passwords in URLs are left out, and all that is only pace."""
+        from dowse.targets import without_pace  # here: whoever reads rows need not know all targets
+
         content = asdict(self)
         content["target"] = without_pace(without_password(self.target))
         content["options"] = {name: self._plain(name, value) for name, value in self.options.items()}
