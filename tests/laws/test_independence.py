@@ -23,7 +23,7 @@ RUN = {"surrogate": SURROGATE, "budget": 60, "eps": 0.35}
 def run_of(name):
     """A short run of a method, its questions small enough for several iterations."""
     small = {"q": 8, "coordinates": 4, "memory": 12}
-    few_steps = {"steps": 3} if name in ("pbo", "bases") else {}  # on the surrogate, for each query
+    few_steps = {"steps": 2, "budget": 30} if name in ("pbo", "bases") else {}  # each query is many steps inside
     options = {option: small[option] for option in small if option in METHODS[name].options()}
     return {"method": name, **RUN, **options, **few_steps}
 
