@@ -17,7 +17,7 @@ DRIVER := $(VENV)/.installed-browser
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: chromium help demo check test test-extra test-all test-matrix bench format clean
+.PHONY: chromium help demo check test coverage test-extra test-all test-matrix bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -69,6 +69,9 @@ check: $(DEV)  ## formatting, lint, strict types
 test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))'
 
+coverage: $(DEV) $(DEMO)  ## the tests of `make test`, which lines they reach, and the floor of pyproject.toml
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))' --cov=dowse
+
 test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
@@ -86,5 +89,5 @@ format: $(DEV)  ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove .venv, .venv-server and what the tools leave behind
-	rm -rf $(VENV) $(SERVER) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SERVER) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
