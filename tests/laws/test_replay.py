@@ -59,7 +59,7 @@ class Attempt:
         self.counter.rows = 0
         self.outcomes = sorted(run.outcomes(tasks, log), key=lambda outcome: outcome.index)
         for outcome in self.outcomes:
-            _, rest = log.close(outcome.index)
+            rest = log.close(outcome.index)
             self.commit(rest)
 
     def commit(self, events: Sequence[Event]) -> None:

@@ -11,6 +11,7 @@ from dowse.core.observers import AnswerLog, Diverged, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
+from dowse.core.reservation import Reserve
 from dowse.core.result import End, Outcome
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
@@ -92,7 +93,7 @@ class _Driver:
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
         for conversation in payers:
             self.ledger.charge(conversation.task.index, self._cost(conversation))
-        replies = self.oracle.ask([self._request(conversation) for conversation in payers])
+        replies = self.oracle.ask([self._request(conversation) for conversation in payers], self._reserve(payers))
         for conversation, reply in zip(payers, replies, strict=True):
             self._settle(conversation, reply)
             if self.log is not None:
@@ -100,6 +101,12 @@ class _Driver:
         if self.log is not None and payers:
             self.log.commit()
         return list(zip(payers, replies, strict=True))
+
+    def _reserve(self, asking: Sequence[Conversation]) -> Reserve | None:
+        """What the oracle calls before it hands over rows of these conversations, for the log to remember."""
+        if (log := self.log) is None:
+            return None
+        return lambda rows: log.reserve([(c.task, n) for c, n in zip(asking, rows, strict=True) if n])
 
     def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
         """The answers among the payers' that were paid for before; a task whose log does not fit starts anew."""
@@ -207,7 +214,7 @@ class _Driver:
         task, goal, n = conversation.task, conversation.goal, self.rules.verify
         points = conversation.iterate.detach().expand(n, *task.x.shape)
         seeds = row_seeds(self.rules.seed, task.id, 0, n, "verify") if self.oracle.takes_row_seeds else None
-        reply = self.oracle.ask([Request(points, goal, seeds)])[0]
+        reply = self.oracle.ask([Request(points, goal, seeds)], self._reserve([conversation]))[0]
         self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
         if reply.answer is None:
             warnings.warn(f"image {task.id} could not be verified: {reply.cause!r}", stacklevel=2)

@@ -1,5 +1,6 @@
 """Whoever listens to a run: observers see everything, an answer log remembers what was paid for."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from dowse.core.flow import Query
@@ -56,6 +57,10 @@ class AnswerLog(Protocol):
 
         A reply without an answer says that the question failed once: it is counted, and asked again.
         """
+        ...
+
+    def reserve(self, asked: Sequence[tuple[Task, int]]) -> None:
+        """So many rows of each task are about to be handed to the target: remembered when this returns."""
         ...
 
     def record(self, task: Task, query: Query, reply: Reply) -> None:

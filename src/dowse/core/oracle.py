@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
+from dowse.core.reservation import Reservation, Reserve
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError
 from dowse.maths.losses import Objective
@@ -85,16 +86,25 @@ class Oracle:
             known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
             raise InputError(f"label {label} is out of range: {known}, labels count from 0")
 
-    def ask(self, requests: Sequence[Request]) -> list[Reply]:
-        """Send all requests in as few batches as possible; a batch that fails fails only the images in it."""
+    def ask(self, requests: Sequence[Request], reserve: Reserve | None = None) -> list[Reply]:
+        """Send all requests in as few batches as possible; a batch that fails fails only the images in it.
+
+        `reserve` is called before anything is sent, with the rows of all requests, and again with those that a target
+        is about to send once more. What it raises ends the call.
+        """
         asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
+        reservation = Reservation(reserve, [len(request.points) for request in requests])
+        self.target.tell_resends(reservation.again)
         progress = [PartialReply() for _ in requests]
         for gradient in (False, True):
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
                 begun = perf_counter()
+                reservation.calling([i for i, start, stop in batch for _ in range(start, stop)])
                 self._send(requests, progress, batch, gradient)
                 self.busy += perf_counter() - begun
+                if reservation.refused is not None:
+                    raise reservation.refused
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()

@@ -92,6 +92,13 @@ class Target:
         """
         return Delivery.whole(checked_scores(self(points, seeds), len(points)))
 
+    def tell_resends(self, tell: Callable[[slice], None]) -> None:
+        """From now on `tell` is to be called, in the thread of `deliver`, before it hands rows of its call over again.
+
+        It is told which rows, and what it raises must not be kept from the caller. Who hands every row over once in a
+        call need not care; who sends again and does not say so may count too little if it is killed meanwhile.
+        """
+
     def to(self, device: torch.device | str, dtype: torch.dtype) -> Self:
         """Itself, its weights moved, where it has any in this process."""
         return self
@@ -149,6 +156,7 @@ class AdaptedTarget(Target):
         self.remote = bool(getattr(given, "remote", False))
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)
+        self.tell_resends = getattr(given, "tell_resends", super().tell_resends)  # type: ignore[method-assign]
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         return self.given(points, seeds=seeds) if self.takes_row_seeds else self.given(points)

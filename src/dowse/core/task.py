@@ -12,7 +12,7 @@ class Past:
     Attributes:
         image: The id it had then, a checksum of its pixels and label; None if it was never read.
         answers: What was paid for, in order, each as `dowse.store.logged_answer` packs it.
-        sent: Rows handed to the target for answers that are void.
+        sent: Rows handed to the target for answers that are void or never came.
         unreadable: Why the image could not be read when that was last tried; None if it could.
     """
 

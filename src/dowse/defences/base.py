@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -55,6 +57,10 @@ class Defence(nn.Module, Target):
         seeds = self._drawn(points, seeds)
         delivery = self._behind.deliver(self.transform(points, seeds), self._seeds_behind(seeds))
         return delivery if delivery.scores is None else replace(delivery, scores=self.shown(delivery.scores, seeds))
+
+    def tell_resends(self, tell: Callable[[slice], None]) -> None:
+        """As what is behind does."""
+        self._behind.tell_resends(tell)
 
     def close(self) -> None:
         """Close what is behind."""

@@ -1,7 +1,7 @@
 """The answer log of a worker: what was answered before is replayed if it fits, what is new is handed on."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -11,7 +11,7 @@ from dowse.core.observers import Diverged
 from dowse.core.oracle import Oracle
 from dowse.core.reply import Reply
 from dowse.core.task import Task
-from dowse.store.events import Commit, Event, NewAnswer, Replayed, Restarted, Round
+from dowse.store.events import Commit, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
 from dowse.store.logged_answer import LoggedAnswer
 from dowse.store.sketch import distance, sketch
 
@@ -24,7 +24,8 @@ class TaskLog:
 
     Attributes:
         task: The task, as it entered.
-        sent: Rows handed to the target, before it entered, for answers that are void.
+        sent: Rows handed to the target, before it entered, for answers that are void or never came.
+        reserved: Rows that count as sent in the store already, and in no answer yet.
         seconds: How long it has been under attack.
     """
 
@@ -37,6 +38,7 @@ class TaskLog:
     number: int = 0
     inexact: int = 0
     largest: float = 0.0
+    reserved: int = 0
 
     @property
     def seconds(self) -> float:
@@ -80,12 +82,17 @@ class ReplayLog:
         elif past.answers and not self.keep:
             log.sent += self._void(log, None)
 
-    def close(self, index: int) -> tuple[TaskLog, list[Event]]:
-        """A task ended: its log, and what was not handed on yet."""
+    def of(self, index: int) -> TaskLog:
+        """The log of a task that has not been closed."""
+        return self._logs[index]
+
+    def close(self, index: int) -> list[Event]:
+        """A task ended, and its row counts all that was sent for it: what was not handed on yet."""
         log = self._logs.pop(index)
         self._report(log)
+        self._settle(log, log.reserved)
         events, self._events = self._events, []
-        return log, events
+        return events
 
     def recall(self, task: Task, query: Query) -> Reply | None:
         """The next answer of the task's log, if it is about these points."""
@@ -108,6 +115,14 @@ class ReplayLog:
         log.number, log.heard = log.number + 1, log.heard + 1
         return answer.reply()
 
+    def reserve(self, asked: Sequence[tuple[Task, int]]) -> None:
+        """Count rows as sent in the store, so that they are if this process ends before they are answered."""
+        for task, rows in asked:
+            self._logs[task.index].reserved += rows
+            self._events.append(Reserved(task.index, rows))
+        events, self._events = self._events, []
+        self.send(events)
+
     def record(self, task: Task, query: Query, reply: Reply) -> None:
         """Log a new answer, or the failure to get one."""
         log = self._logs[task.index]
@@ -115,6 +130,7 @@ class ReplayLog:
         if self.keep:
             answer = LoggedAnswer.of(query, reply, with_scores=self.scores, seconds=log.seconds)
             self._events.append(NewAnswer(task.index, log.number, answer.pack()))
+        self._settle(log, log.reserved - (0 if self.keep else reply.sent))
         log.number += 1
 
     def commit(self) -> None:
@@ -148,6 +164,12 @@ class ReplayLog:
         log.answers = log.answers[: log.number + 1]
         self._events.append(NewAnswer(log.task.index, log.number, void.pack()))
         return void
+
+    def _settle(self, log: TaskLog, rows: int) -> None:
+        """So many reserved rows are counted elsewhere; nothing is reserved any more."""
+        log.reserved = 0
+        if rows:
+            self._events.append(Settled(log.task.index, rows))
 
     def _report(self, log: TaskLog) -> None:
         """Tell once what was heard again."""

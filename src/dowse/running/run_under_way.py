@@ -16,7 +16,7 @@ from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store import Counted, Row, StoreWriter
-from dowse.store.events import Ended, Event, Replayed, Restarted, Round, Stopped
+from dowse.store.events import Ended, Event, Replayed, Reserved, Restarted, Round, Stopped
 from dowse.wording import OWN_LABELS
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
@@ -145,6 +145,8 @@ class RunUnderWay:
         self.store.write(self.run, events)
         for event in events:
             self._count(event)
+        if any(isinstance(event, Reserved) for event in events):
+            return  # rows are about to be handed over: whoever wants to stop waits for their answers
         self.report.progressed(self.snapshot)
         if self.failures >= max(FAILURES_IN_A_ROW, 2 * self.told.spec.concurrency):
             raise TargetFailedError(

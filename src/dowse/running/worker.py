@@ -32,8 +32,8 @@ def attack_tasks(told: Instructions, tasks: Iterator[Task], commit: Commit, netw
         return
     worker = _Worker(told, first, commit, networks)
     for outcome in worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log):
-        log, events = worker.log.close(outcome.index)
-        commit([*events, worker.ended(log, outcome)])
+        ended = worker.ended(worker.log.of(outcome.index), outcome)
+        commit([*worker.log.close(outcome.index), ended])
 
 
 class _Worker:
@@ -104,9 +104,10 @@ class _Worker:
         points = pixels(levels, task.x).unsqueeze(0)
         seeds = row_seeds(rules.seed, task.id, outcome.queries, 1) if oracle.takes_row_seeds else None
         label = outcome.label if task.target_label is None else task.target_label
-        (reply,) = oracle.ask([Request(points, label, seeds)])
+        (reply,) = oracle.ask([Request(points, label, seeds)], lambda rows: self.log.reserve([(task, rows[0])]))
         row = replace(
             ended.row,
+            sent=ended.row.sent + reply.sent,
             saved_adversarial=None if reply.answer is None else bool(reply.answer.adversarial[0]),
             saved_inside=bool(contains(rules.ball, points, task.x)),
             saved_distance=float(rules.ball.distance(points, task.x)),

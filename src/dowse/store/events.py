@@ -18,6 +18,22 @@ class NewAnswer:
 
 
 @dataclass(frozen=True)
+class Reserved:
+    """So many rows of a task are about to be handed to the target: they count as sent from now on, whoever dies."""
+
+    index: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """So many reserved rows of a task are counted elsewhere, in an answer or a row, or were not handed over at all."""
+
+    index: int
+    rows: int
+
+
+@dataclass(frozen=True)
 class Restarted:
     """A task starts anew: its log is void.
 
@@ -76,9 +92,12 @@ class Ended:
         return self.row.position
 
 
-Event = NewAnswer | Restarted | Replayed | Round | Ended
+Event = Reserved | Settled | NewAnswer | Restarted | Replayed | Round | Ended
 Commit = Callable[[Sequence[Event]], None]
-"""Hands events to the runner; they are committed when it returns, and it raises Stopped if nobody should go on."""
+"""Hands events to the runner; they are committed when it returns, and it raises Stopped if nobody should go on.
+
+With a Reserved among them it never does: rows that count as sent are sent, and the round is finished.
+"""
 
 
 class Stopped(Exception):  # noqa: N818 a wish, not an error

@@ -16,7 +16,7 @@ from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
-from dowse.store.events import Ended, Event, NewAnswer, Replayed, Restarted, Round
+from dowse.store.events import Ended, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
 from dowse.store.reader import BESIDE, lock_of
 from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
@@ -137,6 +137,9 @@ class StoreWriter(StoreSession):
                         key, (_, last) = numbers[event.index] << NUMBER_BITS | event.number, _keys(numbers[event.index])
                         execute("DELETE FROM answers WHERE key > ? AND key <= ?", (key, last))
                         execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, event.block))
+                    case Reserved() | Settled():
+                        change = event.rows if isinstance(event, Reserved) else -event.rows
+                        execute("UPDATE tasks SET sent = sent + ? WHERE id = ?", (change, numbers[event.index]))
                     case Restarted():
                         number = numbers[event.index]
                         execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
@@ -169,7 +172,7 @@ class StoreWriter(StoreSession):
             execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
 
     def _open_tasks(self, run: str, budget: int, limit: int) -> Iterator[tuple[int, int, str | None, int, str | None]]:
-        """Number, index, image, rows sent in vain, and why it was skipped, of each task that can be claimed."""
+        """Number, index, image, rows sent without an answer, and why it was skipped, of each task that can be claimed."""
         query = """
             SELECT tasks.id, position, image, tasks.sent, skipped, owner FROM tasks LEFT JOIN rows ON task = tasks.id
             WHERE run = ? AND position >= ? AND position < ? AND (

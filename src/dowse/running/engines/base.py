@@ -32,7 +32,10 @@ class Work(Protocol):
         ...
 
     def commit(self, events: Sequence[Event]) -> None:
-        """Commit events, all of them together; no events ask whether to go on. Raises what ends the run."""
+        """Commit events, all of them together; no events ask whether to go on. Raises what ends the run.
+
+        With a Reserved among them it raises only if they could not be committed, see `store.events.Commit`.
+        """
         ...
 
 

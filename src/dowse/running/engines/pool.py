@@ -29,7 +29,7 @@ from dowse.running.engines.messages import (
 )
 from dowse.running.engines.places import Place, State
 from dowse.running.instructions import Instructions
-from dowse.store.events import Ended, Event, NewAnswer, Round
+from dowse.store.events import Ended, Event, NewAnswer, Reserved, Round
 from dowse.targets import input_size
 
 ATTEMPTS = 3  # so many workers lost on the same task, or in the same place, with no answer in between, end a run
@@ -172,15 +172,20 @@ class _Turn:
             case WantsTask():
                 self._send(place, NextTask(self._take(place)))
             case Happened(events):
-                self._happened(place, events)
-                self._send(place, GoOn() if self.error is None else Stop())
+                committed = self._happened(place, events)
+                asking = any(isinstance(event, Reserved) for event in events)
+                self._send(place, GoOn() if committed and (asking or self.error is None) else Stop())
             case Failed(cause, input_error):
                 if input_error:
                     self.error = self.error or InputError(cause)
                 self._lost(place, cause)
 
-    def _happened(self, place: Place, events: Sequence[Event]) -> None:
-        """Commit a worker's events, as told of the whole pool: the tasks of all workers, the mean worker's target."""
+    def _happened(self, place: Place, events: Sequence[Event]) -> bool:
+        """Commit a worker's events, as told of the whole pool: the tasks of all workers, the mean worker's target.
+
+        Whether nothing was raised: a worker that asks whether its rows may go gets to send them even if the run is to
+        end, since everyone finishes the round, but not if they could not be counted.
+        """
         told: list[Event] = []
         for event in events:
             match event:
@@ -195,14 +200,16 @@ class _Turn:
                 case _:
                     pass
             told.append(event)
-        self._commit(told)
+        return self._commit(told)
 
-    def _commit(self, events: Sequence[Event]) -> None:
-        """Have events committed; no events ask only whether to go on."""
+    def _commit(self, events: Sequence[Event]) -> bool:
+        """Have events committed, and tell whether to go on as far as that depends on them; none only ask that."""
         try:
             self.work.commit(events)
         except Exception as error:
             self.error = self.error or error
+            return False
+        return True
 
     def _lost(self, place: Place, cause: str) -> None:
         """A worker is gone: its tasks wait for another, unless this happens again and again."""

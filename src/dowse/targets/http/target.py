@@ -22,6 +22,7 @@ from dowse.targets.http.client import ModelClient, check_url
 from dowse.targets.http.inference_protocol import ModelMetadata, WireError, decode_response, encode_request
 from dowse.targets.http.metadata import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
 from dowse.targets.http.parcel import Parcel, account
+from dowse.targets.http.permits import Permits
 from dowse.targets.http.rate_limit import RateLimit
 from dowse.targets.http.retry import Backoff, Failure, TargetError
 from dowse.targets.options import HttpOptions
@@ -91,6 +92,7 @@ class HttpTarget(Target):
         self._encoding = Encoding(self.options.binary)
         self._answers = 0
         self._silent = False
+        self._tell_resend: Callable[[slice], None] = lambda rows: None
         metadata = self._learn_metadata()
         self._input = pick_input(metadata, self.options)
         self._output = pick_output(metadata, self.options)
@@ -125,25 +127,30 @@ class HttpTarget(Target):
         except InputError as cause:
             return Delivery.failed(len(points), cause, sent=0)
         step = self._rows_per_request(tuple(points.shape[1:]))
-        parts = [rows[i : i + step] for i in range(0, len(points), step)]
-        stop = threading.Event()
+        parts = [slice(i, i + step) for i in range(0, len(points), step)]
         parcels: list[Parcel] = []
-        try:
-            while parts and self._encoding.binary is None:  # one at a time until the encoding is known
-                parcels.append(self._send(parts.pop(0), stop))
-            parcels += self._threads.map(lambda part: self._send(part, stop), parts)
-        finally:
-            stop.set()
+        with Permits(self._threads, self._tell_resend) as permits:
+            while parts:  # one at a time until the encoding is known
+                now = parts[: 1 if self._encoding.binary is None else None]
+                parcels += permits.map(lambda part, again: self._send(rows[part], permits.stop, again), now)
+                del parts[: len(now)]
         return account(parcels)
 
-    def _send(self, rows: Array, stop: threading.Event) -> Parcel:
-        """One request, tried until it is answered or not worth another try."""
-        sent = failures = 0
+    def tell_resends(self, tell: Callable[[slice], None]) -> None:
+        """As Target.tell_resends."""
+        self._tell_resend = tell
+
+    def _send(self, rows: Array, stop: threading.Event, again: Callable[[], None]) -> Parcel:
+        """One request, tried until it is answered or not worth another try; `again` permits each try but the first."""
+        sent, reserved, failures = 0, len(rows), 0
         answers_before, retries = self._answers, 0 if self._silent else self.options.retries
         binary, refusal = self._encoding.binary is not False, None
         try:
             while True:
                 self._pause(self._limit.reserve(self._fixed_rows or len(rows)), stop)
+                if sent == reserved:
+                    again()
+                    reserved += len(rows)
                 try:
                     sent += len(rows)
                     scores = self._ask(rows, binary)
