@@ -10,7 +10,7 @@ import pytest
 
 from dowse.running.engines import LocalEngine
 from dowse.running.engines.pool import Pool
-from tests.crews import Killing, Workshop, asked_twice, largest_round, rows_written_to, run_with
+from tests.crews import Killing, Workshop, asked_twice, largest_round, rows_sent, rows_written_to, run_with
 from tests.victims import calls_seen, image_file, rows_seen, tables
 
 
@@ -49,6 +49,7 @@ class EngineContract:
         workshop.clear()
         assert run_with(workshop.engine, said, tmp_path / "out") == local[0]
         assert rows_seen(workshop.seen) == rows_seen(local[1])
+        assert rows_sent(tmp_path / "out") == rows_seen(workshop.seen).total()
         workers = {pid for pid, _ in calls_seen(workshop.seen)}
         assert len(workers) == 2
         assert os.getpid() not in workers
@@ -61,7 +62,9 @@ class EngineContract:
         killing = Killing(workshop.seen, {4, 9})
         assert run_with(workshop.engine, said, tmp_path / "out", report=killing) == local[0]
         assert len(set(killing.killed)) == 2
-        assert asked_twice(workshop.seen, local[1]).total() <= 2 * largest_round(workshop.seen)
+        in_flight = 2 * largest_round(workshop.seen)
+        assert asked_twice(workshop.seen, local[1]).total() <= in_flight
+        assert 0 <= rows_sent(tmp_path / "out") - rows_seen(workshop.seen).total() <= in_flight
         assert len(workshop.complaints) == 2
         assert self.loss in workshop.complaints[0]
         assert capfd.readouterr().out == "", "standard output is for events"

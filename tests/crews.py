@@ -27,12 +27,13 @@ from dowse.running.engines.remote_worker import serve
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.running.run_experiment import run_experiment
+from dowse.store import Store
 from tests.support import pictures
 from tests.victims import PROJECT, ROWS, SURROGATE, calls_seen, die, rows_seen, surrogate, target
 
 GATE = "DOWSE_TEST_GATE"  # the variable that names the folder where gated targets wait
 TOLD_BY_A_ROW = (
-    "position", "checksum", "end", "queries", "sent", "label", "predicted", "confidence", "confidence_before", "l2",
+    "position", "checksum", "end", "queries", "label", "predicted", "confidence", "confidence_before", "l2",
     "linf", "loss",
 )  # fmt: skip
 
@@ -166,6 +167,13 @@ def run_with(engine: Engine, said: Mapping[str, Any], out: Path, **more: Any) ->
     (finished,) = run_experiment(make_experiment(said, source="test"), out, engine, **more)
     rows = sorted(finished.rows, key=lambda row: row.position)
     return [tuple(getattr(row, word) for word in TOLD_BY_A_ROW) for row in rows]
+
+
+def rows_sent(out: Path) -> int:
+    """How many rows were handed to the target, as the store of one run counts them."""
+    with Store(out) as store:
+        (run,) = store.runs()
+        return store.sent(run.id)
 
 
 def asked_twice(seen: Path, once: Path) -> Counter[str]:

@@ -16,6 +16,7 @@ from tests.crews import (
     Workshop,
     ctrl_c,
     interrupted,
+    rows_sent,
     rows_written_to,
     run_with,
     wait_for_the_end_of,
@@ -81,3 +82,4 @@ class TestRay(EngineContract):
         with rows_written_to(seen):
             assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
         assert rows_seen(seen) == rows_seen(local[1]), "a question was asked twice, or never"
+        assert rows_sent(out) == rows_seen(seen).total()

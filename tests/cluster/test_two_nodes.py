@@ -11,8 +11,8 @@ from dowse.errors import InputError
 from dowse.running.engines import LocalEngine
 from dowse.running.engines.ray import RayEngine
 from dowse.running.progress import Reporter, Snapshot
-from tests.crews import asked_twice, largest_round, rows_written_to, run_with
-from tests.victims import calls_seen, image_file, tables
+from tests.crews import asked_twice, largest_round, rows_sent, rows_written_to, run_with
+from tests.victims import calls_seen, image_file, rows_seen, tables
 
 pytestmark = [
     pytest.mark.cluster,
@@ -62,6 +62,7 @@ def test_a_node_that_dies_loses_nothing(cluster: Any, counted: Path, tmp_path: P
         assert run_with(engine, said, tmp_path / "out", report=disaster) == local
     assert disaster.node is None, "the node outlived the run"
     assert asked_twice(counted, once).total() <= largest_round(counted)
+    assert 0 <= rows_sent(tmp_path / "out") - rows_seen(counted).total() <= largest_round(counted)
     assert any(text.startswith("lost a worker because ") for text in told)
     assert len({pid for pid, _ in calls_seen(counted)}) == 2, "there was no room for a third worker"
 

@@ -1,5 +1,6 @@
 """Killed at any moment, any number of times: rows come out as if nothing had happened, and nothing is paid twice."""
 
+import itertools
 import os
 import random
 import signal
@@ -14,6 +15,9 @@ import pytest
 
 from dowse.core.result import End
 from dowse.store import Store
+from tests.crews import rows_sent
+from tests.support import Tanh
+from tests.v2server import serving
 from tests.victims import Victims, calls_seen, image_file, rows_seen, tables, victims
 
 KILLS = 28
@@ -28,6 +32,7 @@ MOMENTS = (
     "after an image file",
 )
 NOT_COMPARED = ("task", "seconds", "finished", "session")
+NOR_AFTER_KILLS = (*NOT_COMPARED, "sent")  # it counts what was in flight, too
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +41,15 @@ def server() -> Iterator[Victims]:
         yield running
 
 
-def everything(folder: Path) -> list[tuple[dict[str, Any], bytes | None, dict[str, Any]]]:
+def everything(
+    folder: Path, *, but: tuple[str, ...] = NOT_COMPARED
+) -> list[tuple[dict[str, Any], bytes | None, dict[str, Any]]]:
     """All rows of a store with their images and traces, without what a clock tells."""
     with Store(folder) as store:
         found = []
         for row in store.rows():
             image = store.adversarial(row)
-            values = {name: value for name, value in vars(row).items() if name not in NOT_COMPARED}
+            values = {name: value for name, value in vars(row).items() if name not in but}
             found.append((values, None if image is None else image.numpy().tobytes(), store.trace(row.task)))
         return found
 
@@ -81,11 +88,15 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
             break
         assert status == -signal.SIGKILL
         killed[pid] = moment
+        assert moment == "after a claim" or rows_sent(broken) >= rows_seen(broken_rows).total(), moment
     server.start(said, str(broken), str(broken_rows), "never", 0)
     assert server.wait() == 0
 
     assert len(killed) >= 20, f"only {len(killed)} kills before the run was done: {rounds} rounds are too few"
-    assert everything(broken) == everything(whole)
+    assert everything(broken, but=NOR_AFTER_KILLS) == everything(whole, but=NOR_AFTER_KILLS)
+    assert rows_sent(whole) == rows_seen(whole_rows).total()
+    largest = max(len(rows) for _, rows in calls_seen(broken_rows))
+    assert 0 <= rows_sent(broken) - rows_seen(broken_rows).total() <= len(killed) * largest
     ends = Counter(row["end"] for row, _, _ in everything(whole))
     assert ends[End.ADVERSARIAL] >= 3
     assert ends[End.BUDGET] >= 3
@@ -100,6 +111,30 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
         f"{len(killed)} kills in {rounds} rounds of {sum(rows_seen(whole_rows).values())} rows: "
         f"{sum(twice.values())} rows asked twice, {sum(in_flight.values())} were in flight; ends {dict(ends)}"
     )
+
+
+def test_a_server_never_receives_more_rows_than_are_counted_as_sent(tmp_path: Path, server: Victims) -> None:
+    """Killed while a request is under way for the third time, the server's own count is no more than the store's."""
+    victim: list[int] = []
+    answers = itertools.count(1)
+
+    def kill() -> None:
+        if next(answers) == 6:
+            os.kill(victim[0], signal.SIGKILL)
+
+    script = [*["ok"] * 5, "500", "500"]
+    out, rows = tmp_path / "out", str(tmp_path / "rows")
+    with serving(Tanh(0), script, before_answer=kill, datatype="FP64") as served:
+        said = tables(image_file(tmp_path, 4), target=f"{served.url}#rows=3&connections=1")
+        victim.append(server.start(said, str(out), rows, "never", 0))
+        assert server.wait() == -signal.SIGKILL
+        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 5
+        server.start(said, str(out), rows, "never", 0)
+        assert server.wait() == 0
+        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 5
+        with Store(out) as store:
+            answered = sum(row.queries for row in store.rows())
+        assert rows_sent(out) >= answered + 3 * 3, "a request of three rows went three times"
 
 
 def test_a_larger_budget_goes_on_where_each_image_stopped(tmp_path: Path, server: Victims) -> None:

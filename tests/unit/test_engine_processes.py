@@ -18,11 +18,12 @@ from tests.crews import (
     ctrl_c,
     interrupted,
     largest_round,
+    rows_sent,
     rows_written_to,
     run_with,
     wait_for_the_end_of,
 )
-from tests.victims import PROJECT
+from tests.victims import PROJECT, rows_seen
 
 
 class TestProcesses(EngineContract):
@@ -54,6 +55,7 @@ class TestProcesses(EngineContract):
         with rows_written_to(seen):
             assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
         assert asked_twice(seen, local[1]).total() <= in_flight, "more than the rounds of the kill was asked twice"
+        assert 0 <= rows_sent(out) - rows_seen(seen).total() <= in_flight
 
 
 @pytest.mark.parametrize(

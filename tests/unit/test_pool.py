@@ -21,7 +21,7 @@ from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store import StoreError, StoreWriter
 from dowse.store.events import Stopped
-from tests.crews import StopAfter, ThreadCrew, asked_twice, largest_round, rows_written_to, run_with
+from tests.crews import StopAfter, ThreadCrew, asked_twice, largest_round, rows_sent, rows_written_to, run_with
 from tests.victims import image_file, rows_seen, tables
 
 IMAGES = 7
@@ -56,6 +56,7 @@ def test_rows_are_those_of_the_local_engine(said: Any, local: Any, workers: int,
     with closing(Pool(crew, workers)) as engine:
         assert run_with(engine, said, tmp_path / "out") == local[0]
     assert rows_seen(counted) == rows_seen(local[1])
+    assert rows_sent(tmp_path / "out") == rows_seen(counted).total()
     assert crew.started <= min(workers, IMAGES), "more workers than images"
 
 
@@ -74,6 +75,7 @@ def test_lost_workers_lose_nothing(
     with rows_written_to(folder / "seen") as seen, closing(Pool(crew, workers, silent)) as engine:
         assert run_with(engine, said, folder / "out") == local[0]
     in_vain = asked_twice(seen, local[1])
+    assert rows_sent(folder / "out") >= rows_seen(seen).total()
     rounds = sum(number < crew.started and moment == "before" for number, (_, moment) in deaths.items())
     assert in_vain.total() <= rounds * largest_round(seen), "more than the rounds in flight were asked twice"
 
@@ -90,6 +92,7 @@ def test_a_wish_to_stop_lets_every_worker_finish_its_round(
         assert 0 < asked < rows_seen(local[1]).total()
         assert run_with(engine, said, tmp_path / "out") == local[0]
     assert rows_seen(counted) == rows_seen(local[1]), "a question was asked twice, or never"
+    assert rows_sent(tmp_path / "out") == rows_seen(counted).total(), "nobody died: the count is exact"
 
 
 def test_a_wish_to_stop_is_heard_though_no_worker_speaks(
@@ -127,6 +130,7 @@ def test_a_second_wish_to_stop_ends_workers_at_once_and_loses_no_commit(
             run_with(engine, said, tmp_path / "out")
         assert run_with(engine, said, tmp_path / "out") == local[0]
     assert asked_twice(counted, local[1]).total() <= 2 * largest_round(counted)
+    assert rows_sent(tmp_path / "out") >= rows_seen(counted).total()
 
 
 def test_a_store_that_fails_ends_the_run_and_not_the_workers(

@@ -207,6 +207,7 @@ def test_a_picture_is_saved_rounded_and_asked_about_again(tmp_path: Path, rows: 
     fooled = [row for row in finished.rows if row.success]
     assert len(fooled) >= 4
     assert sum(rows_seen(rows).values()) == sum(row.queries + row.saved_queries for row in finished.rows)
+    assert sum(rows_seen(rows).values()) == sum(row.sent for row in finished.rows)
     with Store(tmp_path / "out") as store:
         for row in fooled:
             image = store.adversarial(row)

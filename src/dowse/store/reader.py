@@ -3,6 +3,7 @@
 import json
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -165,6 +166,22 @@ class Store:
             ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
         (found,) = self._select(query, run)
         return found["n"], int(found["bytes"])
+
+    def sent(self, run: str) -> int:
+        """Rows handed to the target for a run, for tasks that did not end too: never less than it received."""
+        from dowse.store.logged_answer import LoggedAnswer  # here: it needs torch, and other readers do not
+
+        query = f"""SELECT id, tasks.sent AS unanswered, rows.sent AS told, block FROM tasks
+            LEFT JOIN rows ON task = id
+            LEFT JOIN answers ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
+        told: dict[int, int] = {}
+        counted: Counter[int] = Counter()
+        for one in self._select(query, run):
+            if one["id"] not in told:
+                told[one["id"]] = one["told"] or 0
+                counted[one["id"]] = one["unanswered"]
+            counted[one["id"]] += 0 if one["block"] is None else LoggedAnswer.unpack(one["block"]).sent
+        return sum(max(rows, counted[task]) for task, rows in told.items())
 
     def replays(self, run: str) -> dict[str, float]:
         """What resuming a run took: answers replayed, those that were inexact, the largest difference, restarts."""

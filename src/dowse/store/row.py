@@ -18,7 +18,7 @@ class Row:
         checksum: Of its pixels and label; its random stream is drawn from it.
         end: Why it ended.
         queries: Rows the target answered.
-        sent: Rows handed to the target, in answers that became void too.
+        sent: Rows handed to the target: in answers that became void, in flight at a kill, about a saved picture too.
         budget: The most queries it was allowed.
         label: The class it was attacked as.
         target_label: The class wanted of a targeted attack.

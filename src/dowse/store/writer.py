@@ -172,7 +172,7 @@ class StoreWriter(StoreSession):
             execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
 
     def _open_tasks(self, run: str, budget: int, limit: int) -> Iterator[tuple[int, int, str | None, int, str | None]]:
-        """Number, index, image, rows sent without an answer, and why it was skipped, of each task that can be claimed."""
+        """Number, index, image, rows sent without an answer, why it was skipped: of each task that can be claimed."""
         query = """
             SELECT tasks.id, position, image, tasks.sent, skipped, owner FROM tasks LEFT JOIN rows ON task = tasks.id
             WHERE run = ? AND position >= ? AND position < ? AND (
