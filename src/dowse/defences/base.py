@@ -1,8 +1,7 @@
 """What every defence is: a module that changes what the classifier behind it sees, or what is seen of its answer."""
 
-from dataclasses import replace
-
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
