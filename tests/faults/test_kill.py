@@ -128,10 +128,10 @@ def test_a_server_never_receives_more_rows_than_are_counted_as_sent(tmp_path: Pa
         said = tables(image_file(tmp_path, 4), target=f"{served.url}#rows=3&connections=1")
         victim.append(server.start(said, str(out), rows, "never", 0))
         assert server.wait() == -signal.SIGKILL
-        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 5
+        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 10, "more than a round was in flight"
         server.start(said, str(out), rows, "never", 0)
         assert server.wait() == 0
-        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 5
+        assert 0 <= rows_sent(out) - served.rows_seen <= 4 * 10, "more than a round was in flight"
         with Store(out) as store:
             answered = sum(row.queries for row in store.rows())
         assert rows_sent(out) >= answered + 3 * 3, "a request of three rows went three times"
