@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from dowse.attacks.base import Attack
-from dowse.attacks.square import Square, bump, random_signs, random_window, stripes
+from dowse.attacks.patterns import PATTERNS, pattern
+from dowse.attacks.square import Square, bump, painted, random_signs, random_window
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
@@ -36,8 +37,9 @@ class Dowse(Attack):
     query is a transfer example aimed at it. From then on one of three arms moves, drawn with a chance in proportion to
     what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, `ods`
     steps ± along a random mixture of a surrogate's outputs, `bump` moves one square window ±. What does not lower f is
-    kept, and every answer, kept or not, becomes a row of the posterior. Without a surrogate only the pixels are learnt
-    from (l2), or nothing (l∞), and windows carry the search.
+    kept, and every answer, kept or not, becomes a row of the posterior. The first moves of `bump` are stripes and
+    checkerboards over the whole image. Without a surrogate only the pixels are learnt from (l2), or nothing (l∞), and
+    patterns and windows carry the search.
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -95,25 +97,30 @@ class Arms:
     Attributes:
         gain: The running mean of each arm's gain a query, by name; only arms that can be used stand here.
         size: The climb's trust region in ε; the step of the others relative to their first.
-        opening: The arm of the next move whatever the gains say; None after the first.
+        opening: The first moves, whatever the gains say: a climb, or all patterns where there is no surrogate.
         turns: Moves so far.
+        bumps: Moves of the bump so far; the first `patterns` of them are patterns.
+        patterns: How many patterns are tried at all.
     """
 
     gain: dict[str, float]
     size: dict[str, float]
-    opening: str | None
+    opening: tuple[str, ...]
     turns: int = 0
+    bumps: int = 0
+    patterns: int = 0
 
     @classmethod
-    def fresh(cls, surrogates: bool, norm: str, f: float) -> "Arms":
+    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
         """Before the first move; each arm is believed to gain a tenth of what is wanted."""
         usable = ARMS if surrogates else ("climb", "bump") if norm == "l2" else ("bump",)
-        return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), "climb" if surrogates else "bump")
+        opening = ("climb",) if surrogates else ("bump",) * max(patterns, 1)
+        return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
     def draw(self, rng: torch.Generator) -> str:
         """One of them, with a chance in proportion to its gain."""
-        if self.opening is not None:
-            return self.opening
+        if self.turns < len(self.opening):
+            return self.opening[self.turns]
         gains = torch.tensor([max(gain, 0.0) for gain in self.gain.values()], dtype=torch.float64)
         if not gains.isfinite().all():
             gains = torch.ones_like(gains)
@@ -127,11 +134,12 @@ class Arms:
         sizes = dict(self.size)
         if arm == "climb":
             sizes[arm] = min(1.0, max(sizes[arm] * (GROW if won else SHRINK), SMALLEST))
-        else:
+        elif arm == "ods" or self.bumps >= self.patterns:
             sizes[arm] = min(WIDEST, max(sizes[arm] * (STRETCH if won else NARROW), NARROWEST))
             if won and "climb" in sizes:
                 sizes["climb"] = max(sizes["climb"], 0.25)
-        return Arms(gains, sizes, None, self.turns + 1)
+        turns, bumps = self.turns + 1, self.bumps + (arm == "bump")
+        return replace(self, gain=gains, size=sizes, turns=turns, bumps=bumps)
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,8 @@ class _Search:
     def begin(self, f: float, seen: dict[int, Seen]) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Rows.of(self._row(self.x0, seen, self.known.answer))
-        return _At(self.x0, f, seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f))
+        patterns = PATTERNS if self.known.wanted is None else 0  # a pattern leads away from a label, not to a class
+        return _At(self.x0, f, seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns))
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
@@ -196,20 +205,25 @@ class _Search:
         if arm == "ods":
             direction = yield from ods(at.x, self.known, rng)
             step = ODS_STEP * size * ε * self.ball.steepest(direction)
+        elif at.arms.bumps < at.arms.patterns:
+            step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
+            return (self.ball.project(self.x0 + step, self.x0),)
         elif self.ball.norm == "l2":
             step = BUMP_STEP * size * ε * self.ball.steepest(self._bump(at, rng))
-        elif at.arms.turns == 0:
-            return (self.ball.project(stripes(self.x0, self.ball, rng), self.x0),)
         else:
-            step = 2 * ε * self._bump(at, rng)  # from one side of the ball to the other, wherever it was
+            return (painted(at.x, self.x0, self._side(at), self.ball, rng),)
         return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
 
     def _bump(self, at: _At, rng: torch.Generator) -> Tensor:
-        """One window of random place and colours: a pair of pyramids for l2, flat for l∞, (C, H, W)."""
-        side, direction = Square().side(at.arms.turns, self.x0, self.ball), torch.zeros_like(self.x0)
+        """A pair of pyramids in one window of random place and colours, (C, H, W)."""
+        side, direction = self._side(at), torch.zeros_like(self.x0)
         window, colours = random_window(self.x0, side, rng), random_signs((len(self.x0), 1, 1), self.x0, rng)
-        direction[window] = colours * (bump(side, self.x0, rng) if self.ball.norm == "l2" else 1)
+        direction[window] = colours * bump(side, self.x0, rng)
         return direction
+
+    def _side(self, at: _At) -> int:
+        """The side of the next window, as in Square."""
+        return Square().side(at.arms.bumps - at.arms.patterns, self.x0, self.ball)
 
     def _climb(self, at: _At, radius: float) -> Flow[Tensor]:
         """Momentum steps up the posterior's margin, inside the ball and within `radius` of the best point, (*s)."""

@@ -57,7 +57,7 @@ class Square(Attack):
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
         x0, iteration = x, 0
-        start, propose = (_bumps, _moved_mass) if ball.norm == "l2" else (stripes, _painted)
+        start, propose = (_bumps, _moved_mass) if ball.norm == "l2" else (stripes, painted)
         x = ball.project(start(x0, ball, rng), x0)
         f = yield from check(x)
         while True:
@@ -87,7 +87,7 @@ def stripes(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
     return x0 + ball.eps * random_signs((C, 1, W), x0, rng)
 
 
-def _painted(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
+def painted(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with one window at ±ε, a sign for each colour (Algorithm 2)."""
     window = random_window(x, side, rng)
     for _ in range(TRIES):
