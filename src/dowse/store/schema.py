@@ -122,24 +122,35 @@ def _open_to_read(file: Path) -> sqlite3.Connection:
     """The database beside whoever writes it, now or later; where no one can write, it stands still.
 
     SQLite needs files of its own beside a database that others may write. They go as it is closed, but not if it was
-    opened with mode=ro; so it is opened to be written, and told not to.
+    opened with mode=ro; so it is opened to be written, and told not to. On a disk that is full or read-only it cannot
+    make them; then no living process has them either, and it is read without: as it stands, or, where somebody who was
+    killed left a log, with the log's index in memory.
     """
-    database = _open(_address(file, "mode=rw"))
     try:
-        database.execute("PRAGMA query_only = ON")
-        database.execute("PRAGMA user_version")  # the first that looks at the file
-        return database
+        return _looked_at(_open(_address(file, "mode=rw")))
     except sqlite3.OperationalError as error:
-        database.close()
+        if not _hindered(error):
+            raise
         log = file.with_name(f"{file.name}-wal")
-        if _hindered(error) and not (log.is_file() and log.stat().st_size):
-            return _open(_address(file, "mode=ro&immutable=1"))
+        if log.is_file() and log.stat().st_size:
+            return _looked_at(_open(_address(file, "mode=rw")), "PRAGMA locking_mode = EXCLUSIVE")
+        return _open(_address(file, "mode=ro&immutable=1"))
+
+
+def _looked_at(database: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
+    """A database told not to be written, once it could be read."""
+    try:
+        for statement in (*settings, "PRAGMA query_only = ON", "PRAGMA user_version"):  # the last looks at the file
+            database.execute(statement)
+    except BaseException:
+        database.close()
         raise
+    return database
 
 
 def _hindered(error: sqlite3.Error) -> bool:
-    """Whether SQLite could not make its files beside the database."""
-    return _error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+    """Whether SQLite could not make its files beside the database, or found no room for them."""
+    return _error_name(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_FULL"))
 
 
 def _error_name(error: sqlite3.Error) -> str:

@@ -96,15 +96,20 @@ class SurrogatePrior(Prior):
         InputError if it fails, as it would at the first gradient, when queries were spent.
         """
         try:
-            with warnings.catch_warnings(), torch.no_grad():
+            with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
-                scores = self._forward(like.unsqueeze(0), torch.zeros(1, dtype=torch.int64))
-                self.own_classes = checked_scores(scores, 1).shape[1]
+                x = like.detach().unsqueeze(0).clone().requires_grad_()
+                scores = checked_scores(self._forward(x, torch.zeros(1, dtype=torch.int64)), 1)
         except Exception as error:
             raise InputError(
                 f"the surrogate {self.target.name} fails on images like these, {tuple(like.shape)}: "
                 f"{type(error).__name__}: {error}"
             ) from error
+        if not scores.requires_grad:
+            raise InputError(
+                f"the surrogate {self.target.name} has no gradient: it detaches its scores from the image. Use another"
+            )
+        self.own_classes = scores.shape[1]
         self._remark(self.own_classes)
 
     def check_label(self, label: int) -> None:
