@@ -1,10 +1,12 @@
 """The SQLite file of a store: its tables, how it is opened, and what its errors mean."""
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dowse.store.row import COLUMNS
 
@@ -124,7 +126,7 @@ def _open_to_read(file: Path) -> sqlite3.Connection:
     SQLite needs files of its own beside a database that others may write. They go as it is closed, but not if it was
     opened with mode=ro; so it is opened to be written, and told not to. On a disk that is full or read-only it cannot
     make them; then no living process has them either, and it is read without: as it stands, or, where somebody who was
-    killed left a log, with the log's index in memory.
+    killed left a log, with the log's index in memory, for which a read-only disk takes a copy elsewhere.
     """
     try:
         return _looked_at(_open(_address(file, "mode=rw")))
@@ -133,8 +135,17 @@ def _open_to_read(file: Path) -> sqlite3.Connection:
             raise
         log = file.with_name(f"{file.name}-wal")
         if log.is_file() and log.stat().st_size:
-            return _looked_at(_open(_address(file, "mode=rw")), "PRAGMA locking_mode = EXCLUSIVE")
+            with suppress(sqlite3.OperationalError):
+                return _looked_at(_open(_address(file, "mode=rw")), "PRAGMA locking_mode = EXCLUSIVE")
+            return _copied(file, log)
         return _open(_address(file, "mode=ro&immutable=1"))
+
+
+def _copied(*files: Path) -> sqlite3.Connection:
+    """A copy of a database and its log, which goes as it is closed: it has no name any more."""
+    with TemporaryDirectory(prefix="dowse-") as folder:
+        database, *_ = [Path(shutil.copyfile(file, Path(folder, file.name))) for file in files]
+        return _looked_at(_open(_address(database, "mode=rw")))
 
 
 def _looked_at(database: sqlite3.Connection, *settings: str) -> sqlite3.Connection:

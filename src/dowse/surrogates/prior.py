@@ -240,13 +240,13 @@ def _as_prior(surrogate: Any, objective: Objective, like: Tensor, batch_size: in
         surrogate = Surrogate(surrogate)
     made = SurrogatePrior(surrogate, objective, batch_size, classes)
     check_fits("surrogate", made.target, like)
-    made.learn_classes(like)
     if not made.target.differentiable:
         raise InputError(
             f"the surrogate {made.target.name} has no gradient: use the net behind it, or another surrogate"
         )
     if made.target.in_training:
         warnings.warn("the surrogate is in training mode: call surrogate.eval() first", stacklevel=5)
+    made.learn_classes(like)
     return made
 
 
