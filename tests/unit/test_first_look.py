@@ -1,5 +1,8 @@
 """A run looks at its target before and at its first answers, and asks nothing more for that."""
 
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -104,7 +107,22 @@ def test_it_asks_nothing():
     assert counter.rows == int(result.sent.sum()) == int(result.queries.sum())
 
 
-def test_noise_of_its_own_is_not_looked_for():
+DRAWS = {
+    "torch": lambda: float(torch.rand(())),
+    "numpy": lambda: np.random.random(),  # noqa: NPY002 as targets do
+    "python": random.random,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_noise_that_is_not_declared_is_seen_by_what_is_drawn(draw):
+    counter = Counter(lambda x: NET(x) + 1e-3 * DRAWS[draw]())
+    with pytest.warns(TargetWarning, match="it drew random numbers while it answered"):
+        result = dowse.attack(counter, X, Y, **RUN)
+    assert counter.rows == int(result.queries.sum()), "it costs no query"
+
+
+def test_noise_of_a_generator_of_its_own_is_not_looked_for():
     """Only `dowse check` and `--dry-run` ask the same question twice."""
     rng = generator(0)
     dowse.attack(of_net(lambda s: s + 1e-3 * torch.randn(s.shape, generator=rng)), X, Y, **RUN)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
 from dowse.core.reservation import Reservation, Reserve
+from dowse.core.seeds import global_randomness
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError
 from dowse.maths.losses import Objective
@@ -42,10 +43,11 @@ class Oracle:
         mask: What of the scores the attack sees, (n, K) -> (n, K); None shows them as they are.
 
     Attributes:
-        on_first_answers: Called once, with the first questions that are answered and before anybody hears of it.
+        on_first_answers: Called once, with the first questions that are answered, before anybody hears of it, and with
+            whether the target drew from a global random generator meanwhile.
     """
 
-    on_first_answers: Callable[[Sequence[FirstAnswer]], None] | None = None
+    on_first_answers: Callable[[Sequence[FirstAnswer], bool], None] | None = None
 
     def __init__(
         self,
@@ -96,6 +98,7 @@ class Oracle:
         reservation = Reservation(reserve, [len(request.points) for request in requests])
         self.target.tell_resends(reservation.again)
         progress = [PartialReply() for _ in requests]
+        before = None if self.on_first_answers is None else global_randomness()
         for gradient in (False, True):
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
@@ -108,15 +111,16 @@ class Oracle:
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()
-        self._tell_first(requests, progress)
+        if before is not None:
+            self._tell_first(requests, progress, drew=global_randomness() != before)
         return make_replies(asked, progress, self.objective, self.mask, self.check_label)
 
-    def _tell_first(self, requests: Sequence[Request], progress: Sequence[PartialReply]) -> None:
-        pairs = zip(requests, progress, strict=True) if self.on_first_answers is not None else ()
+    def _tell_first(self, requests: Sequence[Request], progress: Sequence[PartialReply], *, drew: bool) -> None:
+        pairs = zip(requests, progress, strict=True)
         answers = [FirstAnswer(request, join(got.scores)) for request, got in pairs if got.cause is None]
         if answers and (tell := self.on_first_answers) is not None:
             self.on_first_answers = None
-            tell(answers)
+            tell(answers, drew)
 
     def _batches(
         self, requests: Sequence[Request], progress: Sequence[PartialReply], chosen: Sequence[int]

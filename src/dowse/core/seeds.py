@@ -2,6 +2,8 @@
 
 import hashlib
 import math
+import random
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,12 @@ def image_id(x: Tensor, label: int | None) -> str:
     digest = hashlib.blake2b(pixels.tobytes(), digest_size=8)
     digest.update(f"{pixels.dtype}{pixels.shape}{label}".encode())
     return digest.hexdigest()
+
+
+def global_randomness() -> int:
+    """A number that changes when anybody draws from the global generators of torch, numpy or Python."""
+    of_numpy: Any = np.random.get_state()  # noqa: NPY002 not to draw, but to see whether somebody did
+    return hash((torch.get_rng_state().numpy().tobytes(), of_numpy[1].tobytes(), of_numpy[2], random.getstate()))
 
 
 def stream(seed: int, image: str, method: str) -> torch.Generator:

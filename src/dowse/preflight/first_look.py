@@ -29,14 +29,15 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
         _check_classes(oracle.classes)
     _tell([reading.mode(oracle.target), reading.pixels(like.unsqueeze(0))])
 
-    def read(answers: Sequence[FirstAnswer]) -> None:
+    def read(answers: Sequence[FirstAnswer], drew: bool) -> None:
         scores = torch.cat([answer.scores for answer in answers])
         _check_classes(scores.shape[1])
         if not bool(scores.isfinite().all()):
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])
         same = reading.difference(first, _distinct(answers))
-        _tell([same, reading.decisions(scores), *_said(scores, settings.outputs)])
+        noise = _noise(drew and not oracle.target.remote and not oracle.target.in_training)
+        _tell([same, reading.decisions(scores), *_said(scores, settings.outputs), noise])
         if not settings.targeted and settings.accept != "never":
             _tell([_labels(first, [answer.request.label for answer in answers])])
 
@@ -69,6 +70,19 @@ def _said(scores: Tensor, outputs: Outputs) -> list[Finding]:
     if (outputs == "logits" and probabilities) or (outputs == "probs" and logits):
         return [reading.outputs(scores, outputs)]
     return []
+
+
+def _noise(drew: bool) -> Finding:
+    """Whether the target has noise that it does not declare, as the random numbers it drew tell, without a query."""
+    if not drew:
+        return Finding("determinism", Verdict.GOOD, "it drew no random numbers while it answered")
+    return Finding(
+        "determinism",
+        Verdict.WRONG,
+        "it drew random numbers while it answered, so the same image may be answered otherwise",
+        "if it is to be noisy, set takes_row_seeds = True and draw from the seeds it is given; else repeats=4 averages "
+        "its noise (all counted), and verify=3 asks again about a success",
+    )
 
 
 def _labels(scores: Tensor, labels: Sequence[int | None]) -> Finding:
