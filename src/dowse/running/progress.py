@@ -16,6 +16,7 @@ from dowse.store.row import Row
 from dowse.wording import duration
 
 EVERY = 5.0  # seconds between two plain lines
+STILL = 20.0  # seconds without an answer after which a run stands still
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Snapshot:
         queries: Queries answered to this process.
         busy: Seconds the target worked on them.
         seconds: Seconds since this process began with the run.
+        silent: Seconds since there was last an answer.
     """
 
     run: str
@@ -49,6 +51,7 @@ class Snapshot:
     queries: int = 0
     busy: float = 0.0
     seconds: float = 0.0
+    silent: float = 0.0
 
     @property
     def success_rate(self) -> float | None:
@@ -68,11 +71,20 @@ class Snapshot:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the end if the other images are like those that ended here; None before the first."""
-        return (self.total - self.done) * self.seconds / self.here if self.here else None
+        """Seconds until the end if the other images are like those that ended here; None if that cannot be told."""
+        if not self.here or self.stands_still:
+            return None
+        return (self.total - self.done) * self.seconds / self.here
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether there was no answer for so long that neither speed nor end can be told."""
+        return self.silent >= STILL
 
     def __str__(self) -> str:
         rate = "–" if self.success_rate is None else f"{self.success_rate:.1%}"
+        if self.stands_still:
+            return f"{self.done}/{self.total} images, {rate} fooled, no answer for {duration(self.silent)}"
         left = "–" if self.left is None else duration(self.left)
         return (
             f"{self.done}/{self.total} images, {rate} fooled, {self.rate:.0f} queries/s, "

@@ -95,6 +95,7 @@ class RunUnderWay:
 
     def __post_init__(self) -> None:
         self.run, self.began = self.plan.spec.id, time.monotonic()
+        self.answered = self.began
         self.snapshot = Snapshot(run=self.run, title=self.plan.title, total=0)
         self._announce()
         self.report.began(self.snapshot)
@@ -147,6 +148,9 @@ class RunUnderWay:
             self._count(event)
         if any(isinstance(event, Reserved) for event in events):
             return  # rows are about to be handed over: whoever wants to stop waits for their answers
+        now = time.monotonic()
+        self.answered = now if any(isinstance(event, Round) for event in events) else self.answered
+        self.snapshot = replace(self.snapshot, seconds=now - self.began, silent=now - self.answered)
         self.report.progressed(self.snapshot)
         if self.failures >= max(FAILURES_IN_A_ROW, 2 * self.told.spec.concurrency):
             raise TargetFailedError(

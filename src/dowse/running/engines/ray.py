@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from dowse.running.engines.pool import Pool
 from dowse.running.engines.remote_worker import prepare, serve
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
+NODE_LOST = "the Ray node that this process is connected to is gone"
+NODE_CHECK = 5.0  # seconds of silence between two looks whether it is there
 KNOCK = 10.0  # seconds for a cluster's head to answer at all
 LONGEST_CAUSE = 400  # letters of Ray's own words
 SETTINGS = {  # variables that Ray reads when it is imported
@@ -97,10 +100,11 @@ class Attacker:
 
 @dataclass(eq=False)
 class RayWorker:
-    """An actor, and the call of its `step` that has not returned yet."""
+    """An actor, the call of its `step` that has not returned yet, and the session of Ray that it lives in."""
 
     actor: Any
     call: Any
+    session: int
 
 
 class RayCrew:
@@ -117,6 +121,7 @@ class RayCrew:
         self.address, self.needs, self.threads, self.workers = address, needs, threads, workers
         self._ray: Any = None
         self._is_ours = False
+        self._session, self._node, self._asked = 0, "", 0.0
 
     def capacity(self) -> int:
         """As Crew.capacity: how many workers fit on the nodes there are."""
@@ -124,34 +129,48 @@ class RayCrew:
 
     def start(self) -> RayWorker:
         """As Crew.start; the actor waits, with no error, until a node has room for it."""
+        if self._ray is not None and self._lost_its_node():
+            self._leave()
         ray = self._connected()
         options = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs.get("GPU", 0.0)}
         make = ray.remote(max_restarts=0, max_task_retries=0, **options)(Attacker)
         actor = make.remote(os.getcwd(), list(sys.path), self.threads)
-        return RayWorker(actor, actor.step.remote(None))
+        return RayWorker(actor, actor.step.remote(None), self._session)
 
     def send(self, worker: RayWorker, message: bytes) -> None:
         """As Crew.send."""
         worker.call = worker.actor.step.remote(message)
 
     def receive(self, workers: Collection[RayWorker], timeout: float) -> list[tuple[RayWorker, bytes | Lost]]:
-        """As Crew.receive."""
+        """As Crew.receive.
+
+        Where the node is gone that connects this process with Ray, nobody would ever be heard again: all workers are
+        lost with it, and the next one starts in a new session.
+        """
+        gone = [worker for worker in workers if worker.session != self._session]
+        if gone:
+            return [(worker, Lost(NODE_LOST)) for worker in gone]
         calls = [worker.call for worker in workers]
         returned, rest = self._ray.wait(calls, num_returns=1, timeout=timeout)
         if returned and rest:
             returned += self._ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        if not returned and workers and time.monotonic() - self._asked > NODE_CHECK and self._lost_its_node():
+            self._leave()
+            return [(worker, Lost(NODE_LOST)) for worker in workers]
         return [(worker, self._returned(worker)) for worker in workers if worker.call in returned]
 
     def end(self, workers: Collection[RayWorker], *, at_once: bool) -> None:
         """As Crew.end; an actor that is idle has nothing to lose."""
         for worker in workers:
+            if worker.session != self._session or self._ray is None:
+                continue
             with suppress(self._ray.exceptions.RayError):
                 self._ray.kill(worker.actor)
 
     def waiting(self) -> str:
         """As Crew.waiting."""
-        free = self._ray.available_resources()
-        there = self._ray.cluster_resources()
+        ray = self._connected()
+        free, there = ray.available_resources(), ray.cluster_resources()
         told = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}s" for name in self.needs]
         wanted = " and ".join(f"{amount:g} {name}" for name, amount in self.needs.items())
         return f"they start slowly, or wait for room: Ray has {' and '.join(told)} free, and a worker reserves {wanted}"
@@ -161,6 +180,20 @@ class RayCrew:
         if self._ray is not None and self._is_ours:
             self._ray.shutdown()
         self._ray = None
+
+    def _lost_its_node(self) -> bool:
+        """Whether the node is gone that this process is connected to; WorkerFailedError if Ray is not ours to start."""
+        self._asked = time.monotonic()
+        if any(node["NodeID"] == self._node and node["Alive"] for node in self._ray.nodes()):
+            return False
+        if not self._is_ours:
+            raise WorkerFailedError(f"{NODE_LOST}: start Ray again in this program, then give the same run again")
+        return True
+
+    def _leave(self) -> None:
+        """End this session; the next question opens another."""
+        self._ray.shutdown()
+        self._ray, self._session = None, self._session + 1
 
     def _returned(self, worker: RayWorker) -> bytes | Lost:
         try:
@@ -177,7 +210,7 @@ class RayCrew:
                 with _own_sigterm():
                     self._init(ray)
                 self._is_ours = True
-            self._ray = ray
+            self._ray, self._node = ray, ray.get_runtime_context().get_node_id()
             self._check_room(ray)
         return self._ray
 
