@@ -14,7 +14,7 @@ from dowse.core.target import as_target
 from dowse.defences import Randomization
 from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
-from dowse.machine.shared_folder import shared_folder
+from dowse.machine.packages import shared_folder
 from dowse.maths import theory
 from dowse.maths.losses import Objective
 from dowse.maths.sampling import sphere, unit

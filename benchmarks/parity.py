@@ -32,7 +32,7 @@ from torch import Tensor, nn
 import dowse
 from dowse import models
 from dowse.images.sources import open_images
-from dowse.machine.shared_folder import shared_folder
+from dowse.machine.packages import shared_folder
 from dowse.maths.geometry import Ball, contains, make_ball
 
 SAMPLES, STEPS = 64, 40  # SPSA: directions a step, and steps

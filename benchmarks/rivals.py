@@ -18,7 +18,7 @@ from dowse.core.target import TargetLike
 from dowse.images.image_set import LoadedImages
 from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
-from dowse.machine.shared_folder import shared_folder
+from dowse.machine.packages import shared_folder
 from dowse.settings import Norm
 from dowse.targets import resolve_target
 

@@ -10,7 +10,7 @@ from dowse import models
 from dowse.cli import app
 from dowse.cli.demo import SURROGATE, TARGET
 from dowse.errors import InputError
-from dowse.images.photographs import photographs
+from dowse.images.sources import photographs
 from dowse.store import Store
 
 

@@ -20,7 +20,7 @@ from dowse.core.task import Past
 from dowse.prepare import Run
 from dowse.running.replay import TOLERANCE, ReplayLog
 from dowse.settings import AttackSettings
-from dowse.store import sketch as sketches
+from dowse.store import logged_answer as sketches
 from dowse.store.events import Event, NewAnswer, Replayed, Restarted
 from dowse.store.logged_answer import LoggedAnswer
 from tests.support import Counter, Faulty, Noisy, Tanh, pictures

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from dowse.errors import InputError
-from dowse.images import photographs
+from dowse.images import sources
 from dowse.images.class_names import imagenet_names
 from dowse.images.image_set import UnreadableImageWarning
 from dowse.images.sources import open_images
@@ -164,7 +164,7 @@ def test_demo_photographs() -> None:
 
 def test_the_photographs_are_the_set_that_a_folder_of_them_is(tmp_path: Path) -> None:
     """Runs are known by their images: copies in a folder with a table have the same fingerprint."""
-    (file,) = {path.parent for path in photographs._files()}
+    (file,) = {path.parent for path in sources._files()}
     entries = open_images("demo:photographs").entries
     for entry in entries:
         shutil.copyfile(file / entry.name, tmp_path / entry.name)
@@ -174,8 +174,8 @@ def test_the_photographs_are_the_set_that_a_folder_of_them_is(tmp_path: Path) ->
 
 
 def test_missing_photographs_name_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(photographs, "installed_files", lambda distribution, pattern: [])
-    assert not photographs.are_installed()
+    monkeypatch.setattr(sources, "installed_files", lambda distribution, pattern: [])
+    assert not sources.are_installed()
     with pytest.raises(InputError, match=r"pip install --no-deps foolbox==3\.3\.4"):
         open_images("demo:photographs")
 

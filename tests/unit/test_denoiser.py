@@ -14,11 +14,9 @@ import dowse
 from dowse import models
 from dowse.cli import app
 from dowse.defences import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
-from dowse.defences.crafting import craft
-from dowse.defences.curve import write_curve
 from dowse.defences.denoiser import stand_out, strengthened
-from dowse.defences.measure import measure_defence
-from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw
+from dowse.defences.measure import craft, measure_defence
+from dowse.defences.train_denoiser import Learner, Training, craft_noise, draw, write_curve
 from dowse.images.sources import open_images
 from dowse.models.mobilenet import MobileNetV2
 from dowse.targets import resolve_target

@@ -8,8 +8,7 @@ from torch import nn
 
 from dowse.errors import InputError
 from dowse.targets import resolve_target
-from dowse.targets.digest import weights_digest
-from dowse.targets.exported import cache_folder, exported_file, is_torch_spec
+from dowse.targets.exported import cache_folder, exported_file, is_torch_spec, weights_digest
 
 pytest.importorskip("onnxruntime")
 SPEC = "torch:tests.unit.test_exported:tiny_net"

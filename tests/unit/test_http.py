@@ -17,7 +17,7 @@ from dowse.core.result import End, Result
 from dowse.core.target import Delivery
 from dowse.errors import InputError
 from dowse.targets import resolve_target
-from dowse.targets.http.retry import TargetError
+from dowse.targets.http.pacing import TargetError
 from dowse.targets.http.target import HttpTarget
 from dowse.targets.options import HttpOptions
 from tests.support import Tanh, attack_anyway, pictures

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dowse.targets.http.rate_limit import RateLimit
-from dowse.targets.http.retry import Backoff, Failure, read_retry_after
+from dowse.targets.http.pacing import Backoff, Failure, RateLimit, read_retry_after
 
 PASSING = Failure("busy", transient=True)
 

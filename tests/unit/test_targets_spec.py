@@ -22,7 +22,7 @@ from dowse.targets import (
     with_rate,
     without_pace,
 )
-from dowse.targets.digest import weights_digest
+from dowse.targets.exported import weights_digest
 from tests.support import Tanh, labels_of, pictures
 
 FACTORY = """

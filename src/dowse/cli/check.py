@@ -72,8 +72,7 @@ def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") ->
     import torch
 
     from dowse.errors import InputError
-    from dowse.images.photographs import PHOTOGRAPHS, are_installed
-    from dowse.images.sources import open_images
+    from dowse.images.sources import PHOTOGRAPHS, are_installed, open_images
 
     if path is None:
         if sizes is None:

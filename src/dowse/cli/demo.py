@@ -41,7 +41,7 @@ def demo(
     with failing_kindly():
         from dowse.cli.running import Manner, execute
         from dowse.experiment.file import make_experiment
-        from dowse.images.photographs import PHOTOGRAPHS
+        from dowse.images.sources import PHOTOGRAPHS
         from dowse.report import write_html
 
         said = {

@@ -89,9 +89,8 @@ def train_denoiser(
 
 
 def _train(learner: "Learner", images: "Tensor", sources: list["nn.Module"], out: Path, strength: float) -> None:
-    from dowse.defences.curve import write_curve
     from dowse.defences.denoiser import save_denoiser, strengthened
-    from dowse.defences.train_denoiser import craft_noise
+    from dowse.defences.train_denoiser import craft_noise, write_curve
 
     steps = learner.training.steps
     with _bars() as bars:

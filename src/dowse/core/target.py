@@ -130,7 +130,7 @@ def as_target(given: Any) -> Target:
     """A Target of whatever maps points to scores: a Target as it is, a module, or any callable.
 
     Of the latter two those attributes of Target are read, once, that they have; nobody asks again whether something has
-    one. Models of other forms than tensors (n, C, H, W) to tensors (n, K) become callables in `dowse.targets.adapters`.
+    one. Models of other forms than tensors (n, C, H, W) to tensors (n, K) become callables in `dowse.targets.spec`.
     """
     if isinstance(given, Target):
         return given

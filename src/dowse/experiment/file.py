@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from dowse.attacks.registry import find_method
 from dowse.errors import InputError, choose, nearest
 from dowse.images.sources import LABELS
-from dowse.machine import shared_folder
+from dowse.machine.packages import SHARED_FOLDER, SHARED_VARIABLE
 from dowse.settings import LARGEST_SIDE, ExperimentSettings, settings_of
 from dowse.targets import with_rate
 from dowse.targets.spec import without_pace
@@ -254,9 +254,7 @@ def make_experiment(tables: Mapping[str, Any], *, source: str, folder: Path = Pa
 
 def locate(path: str, folder: Path) -> str:
     """A path as it may stand in a file: with ~ and $VARIABLES, relative to the file's folder or to the current one."""
-    expanded = Template(os.path.expanduser(path)).safe_substitute(
-        {shared_folder.VARIABLE: shared_folder.DEFAULT, **os.environ}
-    )
+    expanded = Template(os.path.expanduser(path)).safe_substitute({SHARED_VARIABLE: SHARED_FOLDER, **os.environ})
     beside = folder / expanded
     return str(beside) if expanded and beside.exists() else expanded
 

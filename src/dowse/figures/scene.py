@@ -13,9 +13,8 @@ from dowse.errors import InputError
 from dowse.figures.figure_settings import FigureSettings
 from dowse.images.class_names import imagenet_names
 from dowse.images.image_set import UNREADABLE
-from dowse.images.photographs import PHOTOGRAPHS
-from dowse.images.sources import open_images
-from dowse.machine.shared_folder import shared_folder
+from dowse.images.sources import PHOTOGRAPHS, open_images
+from dowse.machine.packages import shared_folder
 from dowse.surrogates.prior import Surrogate, own_size
 from dowse.targets import input_size, resolve_surrogate, resolve_target
 

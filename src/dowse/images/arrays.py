@@ -9,8 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.images.image_set import Entry, ImageSource
-from dowse.images.pixels import Size, fitted, to_pixels
+from dowse.images.image_set import Entry, ImageSource, Size, fitted, to_pixels
 
 ARRAYS = ("images", "labels", "target_labels")
 

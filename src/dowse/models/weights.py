@@ -15,8 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from dowse.errors import InputError
-from dowse.machine.packages import install_command, installed_files
-from dowse.machine.shared_folder import shared_folder
+from dowse.machine.packages import install_command, installed_files, shared_folder
 
 CODES = ".sz"  # ends the name of the scale and the zero of a tensor of 8-bit codes
 

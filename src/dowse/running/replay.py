@@ -12,8 +12,7 @@ from dowse.core.oracle import Oracle
 from dowse.core.reply import Reply
 from dowse.core.task import Task
 from dowse.store.events import Commit, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
-from dowse.store.logged_answer import LoggedAnswer
-from dowse.store.sketch import distance, sketch
+from dowse.store.logged_answer import LoggedAnswer, distance, sketch
 
 TOLERANCE = 1e-5  # per pixel, root mean square: a tenth of the paper's σ, a four-hundredth of an 8-bit level
 

@@ -1,10 +1,10 @@
 """What is attacked: networks, ONNX files and model servers, each named by a spec string; and masks on their answers."""
 
-from dowse.targets.adapters import open_target
 from dowse.targets.mask import Mask
 from dowse.targets.shapes import declared_shape, input_size, parse_shape
 from dowse.targets.spec import (
     Spec,
+    open_target,
     parse_spec,
     resolve_surrogate,
     resolve_target,

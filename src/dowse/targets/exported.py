@@ -1,14 +1,51 @@
-"""Torch targets that are run as ONNX files, exported on first use and kept in a cache: `onnx:dowse:NAME`."""
+"""Which files a spec stands for: a hash of its weights, and torch targets exported to ONNX on first use."""
 
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
+from dowse import models
+from dowse.defences.denoiser import shipped_files
 from dowse.errors import InputError
-from dowse.targets.spec import TORCH_KINDS, parse_spec, resolve_surrogate
+from dowse.targets.spec import TORCH_KINDS, Spec, parse_spec, resolve_surrogate
+
+
+@lru_cache(maxsize=64)
+def weights_digest(spec: str) -> str | None:
+    """A hash of the files that a target or surrogate is read from; None if its spec names none."""
+    parsed = parse_spec(spec)
+    files = list(_files(parsed))
+    for name, argument in parsed.defences:
+        if name == "denoiser":
+            files += [Path(argument)] if argument else shipped_files()
+    digests = [_digest(spec, file) for file in files]
+    if parsed.kind == "onnx" and is_torch_spec(parsed.name) and (inner := weights_digest(parsed.name)) is not None:
+        digests.append(inner)
+    return "+".join(digests) or None
+
+
+def _files(spec: Spec) -> Iterator[Path]:
+    if spec.kind == "torchvision" and not Path(spec.options.get("weights", "")).is_file():
+        return  # its own, which the spec names
+    if "weights" in spec.options:
+        yield Path(spec.options["weights"])
+    elif spec.kind == "dowse":
+        yield models.locate(spec.name)
+    elif spec.kind == "onnx" and not is_torch_spec(spec.name):
+        yield Path(spec.name)
+
+
+def _digest(spec: str, file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read what {spec!r} names: {error}") from error
 
 
 def is_torch_spec(name: str) -> bool:
@@ -34,7 +71,6 @@ def exported_file(name: str, size: int | None = None) -> Path:
         name: The spec, for example "dowse:imagenet_mobilenetv2".
         size: The side of the images it is to take; None takes the model's own.
     """
-    from dowse.targets.digest import weights_digest
     from dowse.targets.export import export_onnx
     from dowse.targets.shapes import declared_shape
 

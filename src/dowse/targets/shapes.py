@@ -8,8 +8,7 @@ from dowse import models
 from dowse.core.target import Shape, Target, TargetLike, as_target
 from dowse.errors import InputError
 from dowse.settings import LARGEST_SIDE
-from dowse.targets.adapters import open_target
-from dowse.targets.spec import Spec, parse_spec
+from dowse.targets.spec import Spec, open_target, parse_spec
 
 
 def parse_shape(text: str) -> Shape:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from torch import nn
 
-from dowse.core.target import Target
+from dowse.core.target import Target, as_target
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
 from dowse.targets.options import HttpOptions, OnnxOptions, refuse_password
@@ -180,3 +180,12 @@ def _suggestion(word: str) -> str:
     if word in names():
         return f"did you mean 'dowse:{word}'?"
     return nearest(word, KINDS)
+
+
+def open_target(given: Any) -> Target:
+    """The Target of what a user gives: a spec string, a Target, an nn.Module or any callable from points to scores.
+
+    A model of another form (other layouts, arrays instead of tensors, answers in a dictionary) is to be made a callable
+    from points (n, C, H, W) in [0, 1] to scores (n, K) here, before `as_target` sees it.
+    """
+    return as_target(resolve_target(given) if isinstance(given, str) else given)

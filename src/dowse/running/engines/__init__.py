@@ -1,8 +1,7 @@
 """Engines: where the attacks of a run take place. All of them do what `dowse.running.worker.attack_tasks` does."""
 
 from dowse.errors import InputError, WorkerFailedError, choose
-from dowse.running.engines.base import Engine, Tell, Work, warn
-from dowse.running.engines.local import LocalEngine
+from dowse.running.engines.base import Engine, LocalEngine, Tell, Work, warn
 
 __all__ = ["ENGINES", "Engine", "LocalEngine", "Work", "WorkerFailedError", "make_engine"]
 

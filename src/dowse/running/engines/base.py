@@ -1,4 +1,4 @@
-"""What an engine is, and what a run gives it to do."""
+"""What an engine is, what a run gives it to do, and the engine that works in this process."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -6,6 +6,8 @@ from typing import Protocol
 
 from dowse.core.task import Task
 from dowse.running.instructions import Instructions
+from dowse.running.networks import Networks
+from dowse.running.worker import attack_tasks
 from dowse.store.events import Event
 
 Tell = Callable[[str], None]
@@ -57,3 +59,22 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let go of whatever it holds."""
         ...
+
+
+class LocalEngine:
+    """Attacks in this process."""
+
+    def __init__(self) -> None:
+        self.networks = Networks()
+
+    def run(self, told: Instructions, work: Work) -> None:
+        """As Engine.run."""
+        attack_tasks(told, iter(work.take, None), work.commit, self.networks)
+
+    def input_size(self, spec: str) -> int | None:
+        """As Engine.input_size; what must be opened for it stays open for the attacks."""
+        return self.networks.input_size(spec)
+
+    def close(self) -> None:
+        """Let go of the networks."""
+        self.networks.close()

@@ -1,7 +1,8 @@
 """Where the workers of a pool live, and how messages get there: a crew of processes, of Ray actors, of threads."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Protocol
 
 
@@ -42,3 +43,34 @@ class Crew(Protocol):
     def close(self) -> None:
         """Let go of everything else."""
         ...
+
+
+class State(Enum):
+    """What a place's worker does."""
+
+    ABSENT = auto()
+    STARTING = auto()
+    IDLE = auto()
+    BUSY = auto()
+
+
+@dataclass(eq=False)
+class Place:
+    """A worker's place in the pool; when the worker is lost another one takes it.
+
+    Attributes:
+        tasks: The names of the tasks that it attacks, by index.
+        active: How many of them were in its last round.
+        failures: Workers lost here since there was an answer.
+    """
+
+    worker: Any = None
+    state: State = State.ABSENT
+    tasks: dict[int, str] = field(default_factory=dict)
+    active: int = 0
+    failures: int = 0
+
+    def vacate(self) -> None:
+        """The worker is gone."""
+        self.worker, self.state, self.active = None, State.ABSENT, 0
+        self.tasks.clear()

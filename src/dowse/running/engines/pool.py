@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dowse.core.task import Task
 from dowse.errors import InputError, WorkerFailedError, count
 from dowse.running.engines.base import Tell, Work, warn
-from dowse.running.engines.crew import Crew, Lost
+from dowse.running.engines.crew import Crew, Lost, Place, State
 from dowse.running.engines.messages import (
     Begin,
     Failed,
@@ -27,7 +27,6 @@ from dowse.running.engines.messages import (
     pack,
     unpack,
 )
-from dowse.running.engines.places import Place, State
 from dowse.running.instructions import Instructions
 from dowse.store.events import Ended, Event, NewAnswer, Reserved, Round
 from dowse.targets import input_size

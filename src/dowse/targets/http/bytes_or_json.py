@@ -1,6 +1,6 @@
 """Whether a server takes tensors as bytes or as JSON only: found out by trying, settled by what it answers."""
 
-from dowse.targets.http.retry import Failure
+from dowse.targets.http.pacing import Failure
 
 NOT_THE_ENCODING = (401, 403, 404, 408, 425, 429)
 ENOUGH_DOUBTS = 2  # a 500 may mean "I cannot read this" or pass by itself: so many of them tell

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from dowse.errors import InputError
 from dowse.targets.http.bearer_token import Token
 from dowse.targets.http.inference_protocol import Message
-from dowse.targets.http.retry import Failure, read_retry_after
+from dowse.targets.http.pacing import Failure, read_retry_after
 from dowse.targets.options import refuse_password
 
 try:

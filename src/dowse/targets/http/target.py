@@ -21,10 +21,8 @@ from dowse.targets.http.bytes_or_json import Encoding
 from dowse.targets.http.client import ModelClient, check_url
 from dowse.targets.http.inference_protocol import ModelMetadata, WireError, decode_response, encode_request
 from dowse.targets.http.metadata import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
+from dowse.targets.http.pacing import Backoff, Failure, Permits, RateLimit, TargetError
 from dowse.targets.http.parcel import Parcel, account
-from dowse.targets.http.permits import Permits
-from dowse.targets.http.rate_limit import RateLimit
-from dowse.targets.http.retry import Backoff, Failure, TargetError
 from dowse.targets.options import HttpOptions
 
 if TYPE_CHECKING:
