@@ -7,6 +7,7 @@ Its short form, a line a target and setting, goes between the marks in docs/resu
 A run that several stores hold is taken from the last of them, so that one method can be run again by itself.
 """
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -58,12 +59,13 @@ SETTINGS = {
     "inception": Setting("the paper's ε, at 299", 0.2),
 }
 LEGEND = """\
-Every line stands on the images that both methods attacked. *Mean* counts a failure as the budget, the query of the
-unchanged image is counted, *median* counts failures as infinite, seconds are those that a picture was under attack
-beside seven others, on a busy machine. *Ratio* is our mean over theirs. *Budget* is the largest that both methods were
-run to on all of these images; the file's is 10,000, and a smaller one makes failures cheap, mostly the other method's.
-Of the other methods on a target the best, the one that ours gains least on, stands first, in bold. A bar is met where
-ours needs at most that share of *its* mean, has the median that the bar asks for, and fools no fewer images."""
+Every line stands on the images that both methods attacked; a run that was cut short counts up to its first unfinished
+image. *Mean* counts a failure as the budget, the query of the unchanged image is counted, *median* counts failures as
+infinite, seconds are those that a picture was under attack beside seven others, on a busy machine. *Ratio* is our mean
+over theirs. *Budget* is the largest that both methods were run to on all of these images, 10,000 where none failed; a
+smaller one makes failures cheap. Of the other methods on a target the best, the one that ours gains least on, stands
+first, in bold. A bar is met where ours needs at most that share of *its* mean, has the median that the bar asks for and
+fools no fewer images."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +109,16 @@ def attacked(stores: Sequence[Store], run: str) -> Rows:
     """The attacked rows of a run by image, from the last store that has any."""
     for store in reversed(stores):
         if run in {one.id for one in store.runs()}:
-            rows = {row.checksum: row for row in store.rows(run) if row.end.attacked}
+            rows = leading(store.rows(run))
             if rows:
-                return rows
+                return {row.checksum: row for row in rows if row.end.attacked}
     return {}
+
+
+def leading(rows: Iterable[Row]) -> list[Row]:
+    """The rows before the first image that has none: what a run that was cut short did later is the easy part of it."""
+    by_place = {row.position: row for row in rows}
+    return [by_place[place] for place in itertools.takewhile(by_place.__contains__, itertools.count())]
 
 
 def plans(name: str) -> list[PlannedRun]:

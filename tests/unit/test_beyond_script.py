@@ -57,6 +57,15 @@ def test_the_smallest_budget_of_a_failure_cuts_both_sides(beyond: ModuleType, si
     assert found.theirs.mean_queries_budget == pytest.approx((10 + 20 + 25 + 25 + 25) / 5)
 
 
+def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(
+    beyond: ModuleType, sides: list[dict[str, Row]]
+) -> None:
+    rows = list(sides[0].values())
+    assert beyond.leading(rows) == rows
+    assert beyond.leading([rows[0], rows[1], rows[3], rows[4]]) == rows[:2]
+    assert beyond.leading([rows[1], rows[2], rows[0]]) == rows[:3]
+
+
 def test_every_file_of_the_bar_has_its_place(beyond: ModuleType) -> None:
     files = {file.stem for file in (FILE.parent / "beyond").glob("*.toml")}
     assert files == beyond.SETTINGS.keys() | {"useless", "robust"}
