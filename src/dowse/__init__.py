@@ -1,9 +1,9 @@
 """Dowse measures how few queries it takes to fool an image classifier that shows nothing but its scores."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `typing`, which the first moments of the command line do without
 if TYPE_CHECKING:
+    from typing import Any
+
     from dowse.api import Estimate, attack, estimate, stream
     from dowse.core.inputs import Image
     from dowse.core.observers import Observer, Progress
@@ -43,7 +43,9 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name not in _HOME_OF:
         raise AttributeError(f"module 'dowse' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)

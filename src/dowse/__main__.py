@@ -2,7 +2,10 @@
 
 import os
 import signal
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 IMPORTING = "importlib._bootstrap"  # the module of the frames that import another
@@ -23,7 +26,7 @@ def main() -> None:
         _leave()
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:
+def _interrupted(number: int, frame: "FrameType | None") -> None:
     """Ctrl-C while a module is imported ends the process at once.
 
     As an exception it would be printed, swallowed or turned into another one by whatever is half imported; and as long

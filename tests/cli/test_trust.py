@@ -202,3 +202,10 @@ def test_labels_that_are_the_targets_own_are_said(nets: str, tmp_path: Path) -> 
     words = ["--target", nets, "--images", image_file(tmp_path, 1), "--method", "rgf", "--q", 4, "--budget", 20]
     said = CliRunner().invoke(app, ["attack", *map(str, [*words, "--out", tmp_path / "out"])]).output
     assert "each is attacked as what the target itself takes it for" in said
+
+
+@pytest.mark.parametrize("command", ["run", "attack"])
+def test_help_says_that_code_is_run(command: str) -> None:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    assert "can run code" in result.output
+    assert "--trust" in result.output

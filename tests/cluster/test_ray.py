@@ -2,7 +2,7 @@
 
 import os
 import signal
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +83,25 @@ class TestRay(EngineContract):
             assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
         assert rows_seen(seen) == rows_seen(local[1]), "a question was asked twice, or never"
         assert rows_sent(out) == rows_seen(seen).total()
+
+    def test_a_lost_node_is_made_up_for(self, said: Any, local: Any, tmp_path: Path) -> None:
+        seen, out, gate = tmp_path / "seen", tmp_path / "out", tmp_path / "gate"
+        with interrupted(said, out, seen, gate, "ray", "-j", "2") as (runner, workers):
+            os.kill(raylet_of(runner.pid), signal.SIGKILL)
+            wait_for_the_end_of(workers)
+            (gate / "open").touch()
+            assert runner.stdout is not None
+            words = runner.stdout.read()
+            assert runner.wait() == 0, words
+            assert "lost a worker" in words
+        assert run_with(LocalEngine(), {**said, "target": "torch:tests.crews:gated"}, out) == local[0]
+
+
+def raylet_of(runner: int) -> int:
+    """The process of the node that a runner started."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            if parent == runner and b"raylet/raylet" in path.with_name("cmdline").read_bytes():
+                return int(path.parent.name)
+    raise AssertionError("the runner started no node")

@@ -33,7 +33,10 @@ def attack(
     weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
 ) -> None:
     """Attack images with one method. Its own options, which `dowse methods NAME` explains, can follow: --q 20,
-    --lam 0.05, --subspace 50. A list runs one after the other: --lam "[0.5, 0.05]"."""
+    --lam 0.05, --subspace 50. A list runs one after the other: --lam "[0.5, 0.05]".
+
+    A spec can run code, that of the factory it names: read one that is not your own first.
+    """
     from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()

@@ -26,7 +26,10 @@ def run(
         int | None, typer.Option(parser=whole, metavar="INTEGER", help="Another budget than the file's.")
     ] = None,
 ) -> None:
-    """Run an experiment. The same command goes on where it was stopped or killed; nothing is paid for twice."""
+    """Run an experiment. The same command goes on where it was stopped or killed; nothing is paid for twice.
+
+    An experiment can run code, that of the factories and methods it names: read one that is not your own first.
+    """
     from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()

@@ -20,9 +20,10 @@ def array_source(file: Path) -> ImageSource:
     of_bytes = images.dtype == torch.uint8
     channels = 3 if of_bytes else 1  # the axis
     if images.ndim != 4 or images.shape[channels] not in (1, 3) or not (of_bytes or images.is_floating_point()):
+        turned = "(0, 2, 3, 1) makes NHWC of NCHW" if of_bytes else "(0, 3, 1, 2) makes NCHW of NHWC"
         raise InputError(
             f"images in {file} are {images.dtype} of shape {tuple(images.shape)}; expected uint8 (n, H, W, C), "
-            "or floats (n, C, H, W) in [0, 1], C = 1 or 3: images.transpose(0, 2, 3, 1) makes NHWC of NCHW"
+            f"or floats (n, C, H, W) in [0, 1], C = 1 or 3: images.transpose{turned}"
         )
     if images.numel() and not of_bytes and not (images.min() >= 0 and images.max() <= 1):  # NaN among them
         raise InputError(
