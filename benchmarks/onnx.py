@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchmarks.figure import Figure, seconds
 from benchmarks.targets import imagenet_target, noise_images
-from dowse.core.oracle import default_batch_size
+from dowse.core.packing import default_batch_size
 from dowse.core.target import TargetLike
 from dowse.targets import resolve_target
 from dowse.targets.export import export_onnx

@@ -221,3 +221,18 @@ def minimal_distance(w: Tensor, margin: float, x: Tensor, norm: str, box: bool =
         middle = (lower + upper) / 2
         lower, upper = (middle, upper) if float(w @ δ(middle)) < margin else (lower, middle)
     return float(torch.linalg.vector_norm(δ(upper), 2 if norm == "l2" else torch.inf))
+
+
+class Convolutions(nn.Sequential):
+    """A small network of what rounds otherwise with every number of rows: convolutions and a matrix product."""
+
+    steady = True
+
+    def __init__(self, seed: int) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            super().__init__(
+                nn.Conv2d(3, 8, 7, stride=3), nn.ReLU(), nn.Conv2d(8, 16, 5, stride=3), nn.ReLU(),
+                nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, 4),
+            )  # fmt: skip
+        self.eval().requires_grad_(False)

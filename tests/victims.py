@@ -9,7 +9,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -103,10 +103,10 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: int) -> None:
+def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: int, engine: str = "local") -> None:
     """Run an experiment, and die when `moment` comes for the `number`th time; "never" runs to the end."""
     from dowse.experiment.file import make_experiment
-    from dowse.running.engines import LocalEngine
+    from dowse.running.engines import make_engine
     from dowse.running.run_experiment import run_experiment
     from dowse.store import StoreWriter
     from dowse.store import images as store_images
@@ -140,7 +140,8 @@ def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: 
     if moment in places:
         owner, name = places[moment]
         setattr(owner, name, deadly(getattr(owner, name), before=not moment.startswith("after")))
-    run_experiment(make_experiment(said, source="test"), Path(out), LocalEngine())
+    with closing(make_engine(engine, workers=None if engine == "local" else 2)) as made:
+        run_experiment(make_experiment(said, source="test"), Path(out), made)
 
 
 class Victims:

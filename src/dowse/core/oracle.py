@@ -9,20 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dowse.core.packing import Batch, Span, default_batch_size, filled, full_batches, shared_rows, steady_batches
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
 from dowse.core.reservation import Reservation, Reserve
 from dowse.core.seeds import global_randomness
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError
 from dowse.maths.losses import Objective
-
-
-class _Span(NamedTuple):
-    """Rows start to stop of request number `request`."""
-
-    request: int
-    start: int
-    stop: int
 
 
 class FirstAnswer(NamedTuple):
@@ -103,7 +96,7 @@ class Oracle:
             chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
             for batch in self._batches(requests, progress, chosen):
                 begun = perf_counter()
-                reservation.calling([i for i, start, stop in batch for _ in range(start, stop)])
+                reservation.calling([i for i, start, stop in batch.spans for _ in range(start, stop)])
                 self._send(requests, progress, batch, gradient)
                 self.busy += perf_counter() - begun
                 if reservation.refused is not None:
@@ -124,45 +117,42 @@ class Oracle:
 
     def _batches(
         self, requests: Sequence[Request], progress: Sequence[PartialReply], chosen: Sequence[int]
-    ) -> Iterator[list[_Span]]:
-        """Full batches of rows in order; the rows of a request that has failed are left out."""
-        batch: list[_Span] = []
-        room = 0
-        for i in chosen:
-            n, start = len(requests[i].points), 0
-            while start < n and progress[i].cause is None:
-                if not batch:
-                    room = self.batch_size or default_batch_size(requests[i].points)
-                stop = min(n, start + room)
-                batch.append(_Span(i, start, stop))
-                room -= stop - start
-                start = stop
-                if room == 0:
-                    yield batch
-                    batch = []
-        if batch:
-            yield batch
+    ) -> Iterator[Batch]:
+        """The rows of the requests chosen in batches; those of a request that has failed are left out."""
+        if not chosen:
+            return iter(())
+        points, rows = requests[chosen[0]].points, [len(request.points) for request in requests]
+        size = self.batch_size or default_batch_size(points)
+
+        def failed(i: int) -> bool:
+            return progress[i].cause is not None
+
+        if self.target.steady and points.device.type == "cpu":
+            return steady_batches(rows, chosen, size, shared_rows(points[0].numel(), size), failed)
+        return full_batches(rows, chosen, size, failed)
 
     def _send(
         self,
         requests: Sequence[Request],
         progress: Sequence[PartialReply],
-        batch: Sequence[_Span],
+        batch: Batch,
         gradient: bool,
     ) -> None:
-        points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch])  # a copy, the target's own
-        seeds = [s[start:stop] for i, start, stop in batch if (s := requests[i].seeds) is not None]
+        points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch.spans])  # a copy, the target's
+        points = filled(points, batch.size)
+        parts = [s[start:stop] for i, start, stop in batch.spans if (s := requests[i].seeds) is not None]
+        seeds = filled(join(parts), batch.size) if parts else None
         gradients: Tensor | None = None
         try:
             if gradient:
-                scores, gradients = self._forward_backward(requests, points, batch, join(seeds) if seeds else None)
+                scores, gradients = self._forward_backward(requests, points, batch.spans, seeds)
                 delivery = Delivery.whole(self._checked(scores, len(points)))
             else:
-                delivery = self._deliver(points, join(seeds) if seeds else None)
+                delivery = self._deliver(points, seeds)
         except Exception as cause:
             delivery = Delivery.failed(len(points), cause)
         row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
-        for i, start, stop in batch:
+        for i, start, stop in batch.spans:
             rows = slice(row, row + stop - start)
             progress[i].sent += sum(sent[rows])
             progress[i].answered += sum(answered[rows])
@@ -188,9 +178,10 @@ class Oracle:
             return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
 
     def _forward_backward(
-        self, requests: Sequence[Request], points: Tensor, batch: Sequence[_Span], seeds: Tensor | None
+        self, requests: Sequence[Request], points: Tensor, spans: Sequence[Span], seeds: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        labels = torch.tensor([requests[i].label for i, a, b in batch for _ in range(b - a)], device=points.device)
+        labels = torch.tensor([requests[i].label for i, a, b in spans for _ in range(b - a)], device=points.device)
+        labels = filled(labels, len(points))
         with torch.enable_grad():
             points = points.detach().clone().requires_grad_()
             scores = self.target(points, seeds)
@@ -205,9 +196,3 @@ class Oracle:
         if scores.shape[1] != self.classes:
             raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
         return scores.detach().to("cpu", torch.float64)
-
-
-def default_batch_size(points: Tensor) -> int:
-    """Rows that keep a CPU's caches warm (8 at 3×224×224, 128 at 3×32×32) or a GPU full; points (n, *s)."""
-    elements = 128 * 3 * 32 * 32 if points.device.type == "cpu" else 2**25
-    return min(256, max(8, elements // max(1, points[0].numel())))

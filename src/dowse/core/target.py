@@ -68,6 +68,9 @@ class Target:
         differentiable: Whether gradients pass through it.
         input_shape: (C, H, W) of the images it takes, as far as it knows; None if it takes any, or does not say.
         remote: Whether rows leave this machine, so that somebody may pay for each.
+        steady: Whether it is a network of this process whose scores of a row depend on how many rows a pass has, in
+            their last bits, and on nothing else beside the row. On a CPU it is then asked in passes whose sizes no
+            neighbour changes, some of them filled up with copies, which are neither queries nor sent.
     """
 
     takes_row_seeds: bool = False
@@ -75,6 +78,7 @@ class Target:
     differentiable: bool = False
     input_shape: Shape | None = None
     remote: bool = False
+    steady: bool = False
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, *s), or the cause why there are none, raised.
@@ -154,6 +158,7 @@ class AdaptedTarget(Target):
         self.rows_per_call = getattr(given, "rows_per_call", None)
         self.input_shape = getattr(given, "input_shape", None)
         self.remote = bool(getattr(given, "remote", False))
+        self.steady = bool(getattr(given, "steady", False))
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)
         self.tell_resends = getattr(given, "tell_resends", super().tell_resends)  # type: ignore[method-assign]

@@ -34,7 +34,7 @@ class Defence(nn.Module, Target):
         self.takes_row_seeds = self.draws_noise or behind.takes_row_seeds
         self.differentiable = self.has_gradient and behind.differentiable
         self.rows_per_call, self.input_shape = behind.rows_per_call, behind.input_shape
-        self.remote = behind.remote
+        self.remote, self.steady = behind.remote, behind.steady
 
     def transform(self, x: Tensor, seeds: Tensor) -> Tensor:
         """What the classifier sees of images x, (n, C, H, W), with noise drawn from a seed for each row, (n,) int64."""

@@ -32,6 +32,7 @@ def load(name: str, weights: str | os.PathLike[str] | None = None, *, channels_l
     net = wanted.build()
     _fill(net, state, name, path)
     net.eval().requires_grad_(False)
+    object.__setattr__(net, "steady", True)  # measured, see docs/decisions/0008; `dowse.core.target` reads it
     return cpu.channels_last(net) if channels_last else net
 
 

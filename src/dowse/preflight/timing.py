@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from dowse.core.oracle import default_batch_size
+from dowse.core.packing import default_batch_size
 from dowse.core.target import Target
 from dowse.preflight.asking import ROWS_FOR_SPEED, Asking
 from dowse.preflight.findings import Finding

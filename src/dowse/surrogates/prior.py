@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dowse.core.flow import Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
-from dowse.core.oracle import default_batch_size
+from dowse.core.packing import default_batch_size, filled, shared_rows
 from dowse.core.prior import AdaptedPrior, HasGradient, Prior, finite
 from dowse.core.target import as_target, checked_scores
 from dowse.errors import InputError, count
@@ -120,15 +120,39 @@ class SurrogatePrior(Prior):
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
         turns = torch.zeros_like(labels) if turns is None else turns
-        return torch.cat([self._gradient(x[part], labels[part], turns[part]) for part in self._parts(x)])
+        parts, size = self._parts(x)
+        return torch.cat(
+            [
+                self._gradient(*(filled(rows[part], size) for rows in (x, labels, turns)))[: len(x[part])]
+                for part in parts
+            ]
+        )
 
     def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
-        return [one for part in self._parts(x) for one in self._see(x[part], turns[part], weights and weights[part])]
+        parts, size = self._parts(x)
+        return [
+            one
+            for part in parts
+            for one in self._see(
+                filled(x[part], size), filled(turns[part], size), weights and weights[part], len(x[part])
+            )
+        ]
 
-    def _parts(self, x: Tensor) -> list[slice]:
-        rows = self.batch_size or default_batch_size(x)
-        return [slice(start, start + rows) for start in range(0, len(x), rows)]
+    def _parts(self, x: Tensor) -> tuple[list[slice], int]:
+        """The rows of each pass, and how many a pass has at least: on a CPU all have the same number, filled up.
+
+        So what a surrogate says at an image does not depend on who asks beside it (docs/decisions/0008).
+        """
+        fixed = shared_rows(self._numbers(x), self.batch_size) if x.device.type == "cpu" else 0
+        rows = fixed or self.batch_size or default_batch_size(x)
+        return [slice(start, start + rows) for start in range(0, len(x), rows)], fixed
+
+    def _numbers(self, x: Tensor) -> int:
+        """How many numbers the net sees of one of the images x, (n, C, H, W)."""
+        size = self.surrogate.size
+        height, width = x.shape[-2:] if size is None else size if isinstance(size, tuple) else (size, size)
+        return int(x.shape[1] * height * width)
 
     def _gradient(self, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
         """∇f at each row as a pull whose weights are ∂f/∂z, (n, *s), (n,), (n,) -> (n, *s)."""
@@ -141,7 +165,8 @@ class SurrogatePrior(Prior):
             (gradient,) = torch.autograd.grad(_weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
-    def _see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None) -> list[Seen]:
+    def _see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None, n: int) -> list[Seen]:
+        """As `see` at the first n rows, in one pass of all of them."""
         self.last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
         with torch.set_grad_enabled(weights is not None):
             x = x.detach().clone().requires_grad_(weights is not None)
@@ -149,7 +174,7 @@ class SurrogatePrior(Prior):
                 z = self._in_targets_classes(self._forward(x, turns))
             φ = self.last_layer.features()
             φ = z if φ is None else φ
-            said = zip(_told(z), _told(φ), strict=True)
+            said = zip(_told(z[:n]), _told(φ[:n]), strict=True)
             seen = [Seen(logits, features) for logits, features in said]
             if weights is None:
                 return seen
@@ -161,7 +186,7 @@ class SurrogatePrior(Prior):
         gradients = torch.stack([self._smoothed(g) for g in pulled], 1)
         return [
             one._replace(gradient=finite(own[: _pulls(w)] if _pulls(w) else own[0]))
-            for one, own, w in zip(seen, gradients, chosen, strict=True)
+            for one, own, w in zip(seen, gradients[:n], chosen, strict=True)
         ]
 
     def _forward(self, x: Tensor, turns: Tensor) -> Tensor:

@@ -1,0 +1,133 @@
+"""Laws of steady networks: in which passes a row goes is its own question's affair, so that its scores are too."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import dowse
+from dowse import models
+from dowse.core.packing import Batch, filled, full_batches, shared_rows, steady_batches
+from dowse.surrogates.prior import SurrogatePrior
+from tests.rounding import VARIABLE
+from tests.support import Convolutions, pictures
+
+SIDE = 66  # images so large that none of their rows shares a pass: then scores are equal by construction
+IMAGES = pictures(5, dtype=torch.float32, shape=(3, SIDE, SIDE))
+
+
+def facts(outcome: dowse.Outcome) -> tuple[object, ...]:
+    return outcome.end, outcome.queries, outcome.sent, outcome.loss, outcome.adversarial.numpy().tobytes()
+
+
+def attacked(target: nn.Module, surrogate: nn.Module, x: Tensor, y: Tensor, **run: object) -> list[tuple[object, ...]]:
+    return [facts(outcome) for outcome in dowse.attack(target, x, y, surrogate=surrogate, **run).outcomes]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("prgf", {"q": 9}), ("square", {}), ("gfcs", {}), ("dowse", {}), ("averaging", {"q": 7})]
+)
+def test_a_convolutional_networks_images_do_not_notice_each_other(method: str, options: dict[str, int]) -> None:
+    target, surrogate = Convolutions(0), Convolutions(1)
+    y = torch.cat([target(x.unsqueeze(0)).argmax(1) for x in IMAGES])
+    run = {"method": method, "eps": 0.3, "budget": 40, **options}
+    alone = attacked(target, surrogate, IMAGES, y, concurrency=1, **run)
+    assert attacked(target, surrogate, IMAGES, y, concurrency=5, **run) == alone
+    back = torch.tensor([4, 2, 0, 3, 1])
+    assert attacked(target, surrogate, IMAGES[back], y[back], concurrency=3, **run) == [alone[i] for i in back]
+
+
+rows_of_requests = st.lists(st.integers(1, 40), min_size=1, max_size=9)
+
+
+def sizes(batches: list[Batch]) -> dict[tuple[int, int], int]:
+    """In a pass of how many rows each row went, by request and row."""
+    found: dict[tuple[int, int], int] = {}
+    for spans, size in batches:
+        assert sum(stop - start for _, start, stop in spans) <= size
+        for request, start, stop in spans:
+            for row in range(start, stop):
+                assert (request, row) not in found, "a row went twice"
+                found[request, row] = size
+    return found
+
+
+@given(rows_of_requests, st.integers(8, 20), st.sampled_from([1, 8]))
+def test_a_pass_is_as_large_as_it_is_for_the_question_alone(rows: list[int], size: int, shared: int) -> None:
+    together = sizes(list(steady_batches(rows, range(len(rows)), size, shared, lambda i: False)))
+    assert len(together) == sum(rows)
+    for i, n in enumerate(rows):
+        alone = sizes(list(steady_batches([n], [0], size, shared, lambda i: False)))
+        assert {row: together[i, row] for row in range(n)} == {row: alone[0, row] for row in range(n)}
+
+
+@given(rows_of_requests, st.integers(1, 20), st.sets(st.integers(0, 8)))
+def test_batches_are_full_and_leave_out_who_failed(rows: list[int], size: int, failed: set[int]) -> None:
+    batches = list(full_batches(rows, range(len(rows)), size, failed.__contains__))
+    assert all(batch.size == size for batch in batches[:-1])
+    went = {request for batch in batches for request, _, _ in batch.spans}
+    assert went == set(range(len(rows))) - failed
+    assert len(sizes(batches)) == sum(n for i, n in enumerate(rows) if i not in failed)
+
+
+def test_what_fills_up_is_copies_of_the_last() -> None:
+    assert filled(torch.tensor([[1], [2]]), 4).tolist() == [[1], [2], [2], [2]]
+    assert filled(torch.tensor([1, 2]), 2).tolist() == [1, 2]
+    assert (shared_rows(3 * 32 * 32), shared_rows(3 * 224 * 224), shared_rows(3 * 32 * 32, 5)) == (8, 1, 5)
+
+
+def test_copies_are_neither_queries_nor_sent_and_only_steady_networks_see_them() -> None:
+    seen: list[int] = []
+
+    class Small(nn.Module):
+        def __init__(self, steady: bool) -> None:
+            super().__init__()
+            self.steady = steady
+
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(len(x))
+            return x.flatten(1)[:, :4]
+
+    x = pictures(3, dtype=torch.float32)
+    for steady in (False, True):
+        seen.clear()
+        result = dowse.attack(Small(steady).eval(), x, method="square", eps=1e-4, budget=6, concurrency=3)
+        assert result.sent.tolist() == result.queries.tolist()
+        rows = int(result.sent.sum())
+        assert (set(seen) - {0} == {8}) == steady
+        assert steady or sum(seen) == rows
+
+
+def test_a_surrogate_is_asked_in_passes_of_one_size() -> None:
+    seen: list[int] = []
+
+    class Watched(Convolutions):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(len(x))
+            return super().forward(x)
+
+    small = pictures(11, dtype=torch.float32, shape=(3, 40, 40))
+    prior = SurrogatePrior(Watched(0), dowse.maths.losses.Objective())
+    assert prior.gradient(small, torch.zeros(11, dtype=torch.int64)).shape == small.shape
+    assert len(prior.see(small[:3], torch.zeros(3, dtype=torch.int64))) == 3
+    assert seen == [8, 8, 1, 8], "the pass of one row looks for the last layer"
+    seen.clear()
+    prior.gradient(IMAGES, torch.zeros(5, dtype=torch.int64))
+    assert seen == [1] * 5
+
+
+@pytest.mark.skipif(VARIABLE in os.environ, reason="a row's place matters to the processor that is played")
+def test_a_built_in_network_in_float32_with_one_image_at_a_time_and_with_eight(shared: Path) -> None:
+    data = np.load(shared / "data" / "cifar10_test1000.npz")
+    x = torch.from_numpy(data["images"][:8]).permute(0, 3, 1, 2).float().contiguous() / 255
+    y = torch.from_numpy(data["labels"][:8].astype("int64"))
+    target, surrogate = models.load("cifar10_resnet20"), models.load("cifar10_resnet32")
+    run = {"method": "prgf", "q": 10, "eps": 0.5, "budget": 60}
+    one = attacked(target, surrogate, x, y, concurrency=1, **run)
+    assert attacked(target, surrogate, x, y, concurrency=8, **run) == one
+    assert len({fact[1] for fact in one}) > 2, "they end at different times"
