@@ -1,7 +1,7 @@
-"""Runs that are killed at random moments, engine by engine: what differs from a run that nobody killed, and what it cost.
+"""Runs killed at random moments, engine by engine: what differs from a run that nobody killed, and what it cost.
 
-`python -m tests.faults.kills [--kills 50] [--engines local processes ray http] [--seed 0] [--minutes 30]` prints a table: P-RGF
-in float32 on the CIFAR-10 networks, the runner or one of its workers ended by SIGKILL, the same command given again.
+`python -m tests.faults.kills [--kills 50] [--engines local processes ray http] [--seed 0] [--minutes 30]` prints a
+table: P-RGF in float32 on CIFAR-10 networks, the runner or one of its workers ended by SIGKILL, the same command again.
 """
 
 import argparse
@@ -38,7 +38,7 @@ LONGEST_NAP = 0.05  # seconds
 
 
 class Recorded(nn.Module):
-    """A steady network that writes down every row before it answers, one line a call; the copies that fill it up not."""
+    """A steady network that writes down every row before it answers, but for copies that fill it: one line a call."""
 
     steady = True
 
@@ -96,7 +96,7 @@ SMALL = Subject(
     "torch:tests.faults.kills:small",
     lambda: Convolutions(0),
     "torch:tests.faults.kills:small_surrogate",
-    lambda: np.random.default_rng(0).integers(50, 200, (8, 66, 66, 3), dtype=np.uint8),
+    lambda: np.random.default_rng(0).integers(50, 200, (6, 66, 66, 3), dtype=np.uint8),
     {"eps": 0.02, "budget": 60, "concurrency": 4, "method": {"name": "prgf", "q": 9}},
 )
 
@@ -266,7 +266,8 @@ def _compare(whole: Path, broken: Path, budget: int, found: Found) -> None:
 def table(rows: list[Found]) -> str:
     """The rows as Markdown."""
     heads = (
-        "engine", "kills", "images", "rows differing", "images restarted", "rows in flight at kills", "rows asked twice",
+        "engine", "kills", "images", "rows differing", "images restarted", "rows in flight at kills",
+        "rows asked twice",
         "sent − received", "the least after a kill", "over budget",
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
@@ -285,7 +286,7 @@ def main() -> None:
     for engine in chosen.engines:
         with TemporaryDirectory() as folder:
             rows.append(find(engine, CIFAR, Path(folder), chosen.kills, chosen.seed, 60 * chosen.minutes))
-        print(table(rows), flush=True)
+        print(table(rows), flush=True)  # noqa: T201 what it is for
 
 
 if __name__ == "__main__":
