@@ -47,6 +47,7 @@ class Attempt:
         self.counter = Counter(target)  # type: ignore[arg-type]
         self.logs = {i: list(logs.get(i, [])) for i in range(len(images))}
         self.events: list[Event] = []
+        self.void: dict[int, int] = {}
         said = {"eps": 0.15, "budget": 60, "batch_size": 1000, "concurrency": 3, "options": OPTIONS.get(method, {})}
         settings = AttackSettings(method=method, **(said | more))  # type: ignore[arg-type]
         run = Run(self.counter, settings, images[0], surrogate=SURROGATE)
@@ -68,7 +69,8 @@ class Attempt:
             if isinstance(event, NewAnswer):
                 self.logs[event.index][event.number :] = [event.block]
             if isinstance(event, Restarted):
-                self.logs[event.index].clear()
+                del self.logs[event.index][event.first :]
+                self.void[event.index] = event.sent
 
     def told(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -146,12 +148,23 @@ def test_answers_about_other_points_are_never_believed() -> None:
     other_stream = Attempt("prgf", images, first.logs, budget=40, seed=1)
     fresh = Attempt("prgf", images, {}, budget=40, seed=1)
     restarted = other_stream.told(Restarted)
-    assert sorted(event.index for event in restarted) == [0, 1]
+    assert sorted((event.index, event.first) for event in restarted) == [(0, 2), (1, 2)]
     for outcome, expected in zip(other_stream.outcomes, fresh.outcomes, strict=True):
-        void = sum(map(rows_of, first.logs[outcome.index]))
-        assert outcome.sent == expected.sent + void
-        assert same(replace(outcome, sent=expected.sent), expected)
-    assert other_stream.counter.rows == fresh.counter.rows
+        assert other_stream.void[outcome.index] == sum(map(rows_of, first.logs[outcome.index][2:]))
+        assert same(outcome, expected)
+    kept = sum(rows_of(block) for log in first.logs.values() for block in log[:2])
+    assert other_stream.counter.rows == fresh.counter.rows - kept, "what was asked before the first draw still holds"
+
+
+def test_what_fits_of_a_log_is_kept_where_the_rest_does_not() -> None:
+    """A branch that rounding decided: the answers before it are heard again, those behind it are asked for again."""
+    images = pictures(2, seed=3)
+    whole = Attempt("rgf", images, {}, budget=40)
+    logs = {i: [*log[:4], *(_moved(block, 1.0) for block in log[4:])] for i, log in whole.logs.items()}
+    again = Attempt("rgf", images, logs, budget=40)
+    assert all(map(same, again.outcomes, whole.outcomes))
+    assert again.counter.rows == whole.counter.rows - sum(rows_of(b) for log in logs.values() for b in log[:4])
+    assert again.void == {i: sum(map(rows_of, log[4:])) for i, log in whole.logs.items()}
 
 
 def test_points_that_differ_in_their_last_bits_are_told_and_used() -> None:
@@ -196,7 +209,7 @@ def test_a_white_box_attack_starts_anew_and_keeps_what_was_sent() -> None:
     whole = Attempt("whitebox", images, {}, eps=0.02, options={"steps": 5})
     again = Attempt("whitebox", images, {0: whole.logs[0][:3]}, eps=0.02, options={"steps": 5})
     assert again.outcomes[0].queries == whole.outcomes[0].queries
-    assert again.outcomes[0].sent == whole.outcomes[0].sent + 3
+    assert again.void == {0: 2}, "what was asked without a gradient still holds"
 
 
 @given(

@@ -61,9 +61,6 @@ class Conversation:
 
     def __init__(self, task: Task, rules: Rules) -> None:
         self.task, self.rules = task, rules
-        self._open()
-
-    def _open(self) -> None:
         self.flow = _opened(self.task, self.rules)
         self.question: Question | None = None
         self.label = self.task.label
@@ -88,12 +85,6 @@ class Conversation:
         assert self.first is not None
         assert self.label is not None
         return Opening(self.first, self.label, self.task.target_label, objective, surrogates)
-
-    def restart(self) -> None:
-        """Forget all that was said, and open again."""
-        self.flow.close()
-        self._open()
-        self.send(None)
 
     def remember(self, query: Query, answer: Answer, row: int) -> bool:
         """Keep a row and its loss if it lies in the ball; whether it does."""

@@ -7,7 +7,7 @@ from typing import Any
 from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.ledger import Ledger
-from dowse.core.observers import AnswerLog, Diverged, Observer, Progress
+from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
@@ -109,25 +109,21 @@ class _Driver:
         return lambda rows: log.reserve([(c.task, n) for c, n in zip(asking, rows, strict=True) if n])
 
     def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
-        """The answers among the payers' that were paid for before; a task whose log does not fit starts anew."""
+        """The answers among the payers' that were paid for before."""
         if self.log is None:
             return []
         replies: list[tuple[Conversation, Reply]] = []
         for conversation in payers:
             task = conversation.task
-            try:
-                while self._can_pay(conversation):
-                    reply = self.log.recall(task, conversation.query)
-                    if reply is None:
-                        break
-                    self.ledger.charge(task.index, self._cost(conversation))
-                    self._settle(conversation, reply)
-                    if reply.answer is not None:
-                        replies.append((conversation, reply))
-                        break
-            except Diverged as diverged:
-                self.ledger.open(task.index, self.rules.budget, sent=diverged.sent)
-                conversation.restart()
+            while self._can_pay(conversation):
+                reply = self.log.recall(task, conversation.query)
+                if reply is None:
+                    break
+                self.ledger.charge(task.index, self._cost(conversation))
+                self._settle(conversation, reply)
+                if reply.answer is not None:
+                    replies.append((conversation, reply))
+                    break
         return replies
 
     def _cost(self, conversation: Conversation) -> int:

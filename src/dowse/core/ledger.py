@@ -35,9 +35,9 @@ class Ledger:
     def __init__(self) -> None:
         self._accounts: dict[int, Account] = {}
 
-    def open(self, index: int, budget: int, sent: int = 0) -> None:
-        """Start an account of `budget` queries for a task, of which `sent` rows were handed over in vain before."""
-        self._accounts[index] = Account(budget, sent=sent)
+    def open(self, index: int, budget: int) -> None:
+        """Start an account of `budget` queries for a task."""
+        self._accounts[index] = Account(budget)
 
     def account(self, index: int) -> Account:
         """The account of a task."""

@@ -34,18 +34,6 @@ class Observer:
         """A round of questions was answered."""
 
 
-class Diverged(Exception):  # noqa: N818 a turn of events, not an error
-    """The answers logged for a task are about other points than its attack asks about now: it must start anew.
-
-    Attributes:
-        sent: Rows that were handed to the target for the answers now void.
-    """
-
-    def __init__(self, sent: int) -> None:
-        super().__init__(f"the logged answers, for which {sent} rows were sent, do not fit")
-        self.sent = sent
-
-
 class AnswerLog(Protocol):
     """Remembers the answers that were paid for, so that an attack can be gone through again without paying.
 
@@ -53,7 +41,7 @@ class AnswerLog(Protocol):
     """
 
     def recall(self, task: Task, query: Query) -> Reply | None:
-        """What is known of the task's next question, None if it was never asked; raises Diverged if it was another.
+        """What is known of the task's next question; None if that was never asked, or if another one was in its place.
 
         A reply without an answer says that the question failed once: it is counted, and asked again.
         """

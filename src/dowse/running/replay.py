@@ -1,13 +1,12 @@
 """The answer log of a worker: what was answered before is replayed if it fits, what is new is handed on."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
 from dowse.core.conversation import Accept
 from dowse.core.flow import Query
-from dowse.core.observers import Diverged
 from dowse.core.oracle import Oracle
 from dowse.core.reply import Reply
 from dowse.core.task import Task
@@ -52,7 +51,6 @@ class ReplayLog:
         send: Where events go; what it returns from is committed.
         oracle: Whose time is measured.
         accept: Where success is looked for.
-        on_restart: Called with a task's index when its log turns out void.
         keep: Whether answers are logged; if not, only the rounds are told.
         scores: Whether the method looks at scores, so that they must be logged too.
     """
@@ -60,7 +58,6 @@ class ReplayLog:
     send: Commit
     oracle: Oracle
     accept: Accept = Accept.ITERATE
-    on_restart: Callable[[int], object] = lambda index: None
     keep: bool = True
     scores: bool = False
     _logs: dict[int, TaskLog] = field(default_factory=dict)
@@ -75,11 +72,11 @@ class ReplayLog:
         answers, damaged = _unpacked(past.answers)
         log = self._logs[task.index] = TaskLog(task, past.sent, answers, before=answers[-1].seconds if answers else 0.0)
         if past.answers and past.image != task.id:
-            log.sent += self._void(log, f"{task.name} is not the image it was: its attack starts anew")
-        elif damaged:
-            log.sent += self._void(log, f"the log of {task.name} is damaged: its attack starts anew")
+            self._void(log, 0, f"{task.name} is not the image it was: its attack starts anew")
         elif past.answers and not self.keep:
-            log.sent += self._void(log, None)
+            self._void(log, 0, None)
+        elif damaged:
+            self._void(log, len(answers), f"the log of {task.name} is damaged: what comes after is asked again")
 
     def of(self, index: int) -> TaskLog:
         """The log of a task that has not been closed."""
@@ -94,7 +91,7 @@ class ReplayLog:
         return events
 
     def recall(self, task: Task, query: Query) -> Reply | None:
-        """The next answer of the task's log, if it is about these points."""
+        """The next answer of the task's log; if it is about other points, it and all behind it are void."""
         log = self._logs[task.index]
         if log.number >= len(log.answers):
             self._report(log)
@@ -104,8 +101,10 @@ class ReplayLog:
         apart = distance(asked, answer.asked)
         allowed = TOLERANCE * math.sqrt(query.points[0].numel())
         if answer.white_box or apart > allowed or math.isnan(apart):
-            rows = sum(answer.sent for answer in log.answers)
-            raise Diverged(self._void(log, f"{task.name} starts anew: its {rows} logged rows are {apart:.1e} off"))
+            rows = sum(later.sent for later in log.answers[log.number :])
+            self._void(log, log.number, f"{rows} logged rows of {task.name} are void: it now asks {apart:.1e} off them")
+            self._report(log)
+            return None
         same = asked.digest == answer.asked.digest
         if not same:
             log.inexact, log.largest = log.inexact + 1, max(log.largest, apart)
@@ -140,13 +139,11 @@ class ReplayLog:
         events, self._events = self._events, []
         self.send(events)
 
-    def _void(self, log: TaskLog, why: str | None) -> int:
-        """Forget a log; how many rows had been sent for it."""
-        sent = sum(answer.sent for answer in log.answers)
-        self._events.append(Restarted(log.task.index, sent, why))
-        log.answers, log.number, log.heard = [], 0, 0
-        self.on_restart(log.task.index)
-        return sent
+    def _void(self, log: TaskLog, first: int, why: str | None) -> None:
+        """Forget a log from an answer on; what had been sent for it stays sent."""
+        sent = sum(answer.sent for answer in log.answers[first:])
+        self._events.append(Restarted(log.task.index, sent, why, first))
+        log.answers, log.sent = log.answers[:first], log.sent + sent
 
     def _would_end(self, query: Query, answer: LoggedAnswer) -> bool:
         """Whether the attack would end as a success: that image must be the very one the target was asked about."""

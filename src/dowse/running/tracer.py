@@ -56,5 +56,5 @@ class Tracer(Observer):
             traced.points.append({"queries": traced.queries, "loss": float(reply.answer.loss[-1])})
 
     def close(self, index: int) -> Traced:
-        """A task ended, or starts anew: what was seen of it, which is forgotten."""
+        """A task ended: what was seen of it, which is forgotten."""
         return self._traced.pop(index, Traced())

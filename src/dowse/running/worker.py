@@ -55,7 +55,6 @@ class _Worker:
             commit,
             self.run.oracle,
             accept=self.run.rules.accept,
-            on_restart=self.tracer.close,
             keep=told.log_answers,
             scores=self.run.attack.uses_scores,
         )

@@ -35,16 +35,18 @@ class Settled:
 
 @dataclass(frozen=True)
 class Restarted:
-    """A task starts anew: its log is void.
+    """A task starts anew from a place in its log: what stands there and behind it is void.
 
     Attributes:
-        sent: Rows that had been handed to the target for it.
+        sent: Rows that had been handed to the target for that.
         why: In words, for a person; None if that is what was asked for.
+        first: The number of the first answer that is void; 0 if all are.
     """
 
     index: int
     sent: int
     why: str | None
+    first: int = 0
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,8 @@ class StoreWriter(StoreSession):
                         execute("UPDATE tasks SET sent = sent + ? WHERE id = ?", (change, numbers[event.index]))
                     case Restarted():
                         number = numbers[event.index]
-                        execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+                        first, last = _keys(number)
+                        execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", (first + event.first, last))
                         query = "UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?"
                         execute(query, (event.sent, number))
                     case Replayed():
