@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse import models
-from dowse.machine.shared_folder import shared_folder
+from dowse.machine.packages import shared_folder
 from dowse.store import Store
 from tests.crews import is_running, rows_sent
 from tests.support import Convolutions
