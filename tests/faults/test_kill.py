@@ -137,6 +137,27 @@ def test_a_server_never_receives_more_rows_than_are_counted_as_sent(tmp_path: Pa
         assert rows_sent(out) >= answered + 3 * 3, "a request of three rows went three times"
 
 
+def test_an_image_is_sent_no_more_than_its_budget_and_what_was_in_flight_at_kills(
+    tmp_path: Path, server: Victims
+) -> None:
+    budget, largest_question, at_a_time = 40, 10, 4
+    said = tables(image_file(tmp_path, 8), budget=budget, concurrency=at_a_time, eps=0.05)
+    out, rows = tmp_path / "out", tmp_path / "rows"
+    for number in (2, 5, 9):
+        server.start(said, str(out), str(rows), "in the target", number)
+        assert server.wait() == -signal.SIGKILL
+    server.start(said, str(out), str(rows), "never", 0)
+    assert server.wait() == 0
+    with Store(out) as store:
+        found = list(store.rows())
+    assert max(row.queries for row in found) > budget - largest_question, "no image came near its budget"
+    assert all(row.queries <= budget for row in found)
+    assert all(row.sent <= budget + 3 * largest_question for row in found)
+    in_flight = sum(row.sent - row.queries for row in found)
+    assert 0 < in_flight <= 3 * at_a_time * largest_question
+    assert rows_sent(out) == rows_seen(rows).total(), "each of the rounds in flight was received"
+
+
 def test_a_larger_budget_goes_on_where_each_image_stopped(tmp_path: Path, server: Victims) -> None:
     images = image_file(tmp_path)
     whole, part = tmp_path / "whole", tmp_path / "part"
