@@ -79,7 +79,7 @@ def _side(**values: object) -> None:
     count(**values)
     for name, value in values.items():
         if isinstance(value, int) and value > LARGEST_SIDE:
-            raise InputError(f"{name} is the side of an image and may be {LARGEST_SIDE} at most, got {value}")
+            raise InputError(f"{name} is a side in pixels and may be {LARGEST_SIDE} at most, got {value}")
 
 
 def _affordable(**values: object) -> None:
@@ -157,7 +157,7 @@ class ExperimentSettings(AttackSettings):
 
     surrogate: Annotated[tuple[str, ...], Setting("A surrogate; several work together.", toml=str | list[str])] = ()
     smooth: Annotated[
-        int | None, Setting("Side of the kernel that smooths transfer gradients; none if left out.", check=count)
+        int | None, Setting("Side of the kernel that smooths transfer gradients; none if left out.", check=_side)
     ] = None
     class_offset: Annotated[int, Setting("Added to the target's labels to make the surrogates'.")] = 0
     surrogate_size: Annotated[

@@ -105,6 +105,7 @@ BAD = [
     ({**PRGF, **said(class_offset="9")}, "none of the surrogate's 4 classes with class_offset=9"),
     ({**PRGF, **said(surrogate_size="100000")}, "4096"),
     ({**PRGF, **said(smooth="2")}, "must be odd"),
+    ({**PRGF, **said(smooth="1000001")}, "4096 at most"),
     # what contradicts itself
     (said(rate="3"), "a limit of http targets"),
     (said(engine="local", workers="2"), "say engine processes"),
