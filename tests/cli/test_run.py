@@ -250,7 +250,8 @@ def test_ctrl_c_finishes_the_round_and_says_how_to_go_on(tmp_path: Path) -> None
     resume = re.search(r"Go on with: (.*)", told)
     assert resume is not None
     assert shlex.split(resume[1]) == ["dowse", *command[3:]]
-    assert [worker["images"] for worker in seen_elsewhere["working"]] == [4]
+    (worker,) = seen_elsewhere["working"]
+    assert 1 <= worker["images"] <= 4, "a slot may be between two images just then"
     with Store(tmp_path / "out") as store:
         (session,) = store.sessions()
         assert session.queries == sum(rows_seen(tmp_path / "rows").values())
