@@ -1,5 +1,7 @@
 """The Bayesian last layer against the regression it stands for, and the attack that climbs on it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -102,3 +104,14 @@ def test_flat_scores_do_not_stop_it():
     near = Tanh(seed=7)
     result = dowse.attack(flat, pictures(1, seed=6), [0], method="dowse", surrogate=near, outputs="probs", budget=30)
     assert result.queries.tolist() == [30]
+
+
+def test_inner_products_that_rounding_made_indefinite_still_give_a_posterior() -> None:
+    zero = torch.zeros(2).double()
+    rows = Rows.of(Row(torch.zeros(2), torch.zeros(0).double(), zero, zero))
+    for scores in (zero + 1, zero + 2):
+        rows = rows.add(Row(torch.tensor([1.0, 0.0]), torch.zeros(0).double(), zero, scores), pin=False, most=9)
+    off = torch.tensor([[0, 0, 0], [0, 1, 1.2], [0, 1.2, 1]]).double()  # no inner products: eigenvalue −0.2
+    model = fit(replace(rows, pixels=off), torch.tensor([0, 1]), ridge=0.05, pixels=1.0)
+    assert model.coefficients.isfinite().all()
+    assert model.scores(torch.tensor([1.0, 0.0]), zero[:0], zero).min() > 0

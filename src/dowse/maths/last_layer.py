@@ -160,7 +160,7 @@ def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterio
     K = wφ * Kφ + wx * Kx
     own = K.diagonal()
     noise = ridge * own.clamp_min(0.01 * float(own.mean())) + 1e-12
-    factor = torch.linalg.cholesky(K + torch.diag(noise))
+    factor = _factor(K, noise)
     ΔP = torch.stack([rows.rows[i].prior for i in others]) - pinned.prior
     ΔH = torch.stack([rows.rows[i].scores for i in others]) - pinned.scores
     λ = _scale(factor, ΔP[:, classes], ΔH[:, classes])
@@ -171,6 +171,20 @@ def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterio
         wφ * (torch.stack([rows.rows[i].features for i in others]) - pinned.features),
         wx * (torch.stack([rows.rows[i].x for i in others]) - pinned.x),
     )
+
+
+def _factor(K: Tensor, noise: Tensor) -> Tensor:
+    """The Cholesky factor of K + noise, (n, n).
+
+    Inner products of large images are off by rounding in float32, so that rows which all lie near the pinned one may
+    leave K with eigenvalues below −noise: then the noise grows tenfold until it covers them.
+    """
+    factor, failed = torch.linalg.cholesky_ex(K + torch.diag(noise))
+    for power in range(1, 12):
+        if not failed:
+            return factor
+        factor, failed = torch.linalg.cholesky_ex(K + torch.diag(10.0**power * noise))
+    return torch.linalg.cholesky(K + torch.diag(noise))  # raises, and says why
 
 
 def _scale(factor: Tensor, ΔP: Tensor, ΔH: Tensor) -> float:
