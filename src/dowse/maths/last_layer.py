@@ -179,12 +179,13 @@ def _factor(K: Tensor, noise: Tensor) -> Tensor:
     Inner products of large images are off by rounding in float32, so that rows which all lie near the pinned one may
     leave K with eigenvalues below −noise: then the noise grows tenfold until it covers them.
     """
-    factor, failed = torch.linalg.cholesky_ex(K + torch.diag(noise))
-    for power in range(1, 12):
+    factor: Tensor
+    for power in range(12):
+        factor, failed = torch.linalg.cholesky_ex(K + torch.diag(10.0**power * noise))
         if not failed:
             return factor
-        factor, failed = torch.linalg.cholesky_ex(K + torch.diag(10.0**power * noise))
-    return torch.linalg.cholesky(K + torch.diag(noise))  # raises, and says why
+    factor = torch.linalg.cholesky(K + torch.diag(noise))  # raises, and says why
+    return factor
 
 
 def _scale(factor: Tensor, ΔP: Tensor, ΔH: Tensor) -> float:
