@@ -110,7 +110,7 @@ class Store:
         found = [(run, json.loads(run["content"])) for run in self._select(query)]
         return [
             RunInfo(
-                **{"own_labels": _own_labels(content["image_set"]), **content.pop(BESIDE, {})},
+                **{"own_labels": own_labels(content["image_set"]), **content.pop(BESIDE, {})},
                 id=run["id"],
                 title=run["title"],
                 content=content,
@@ -237,8 +237,8 @@ class Store:
             return list(cursor.execute(query, values))
 
 
-def _own_labels(image_set: str) -> bool:
-    """Whether a fingerprint says that labels are the target's own; stores of 0.1.0 know it where it was asked for."""
+def own_labels(image_set: str) -> bool:
+    """Whether a fingerprint says that the target's own labels were asked for; all that stores of 0.1.0 know of it."""
     return image_set.partition("@")[0].endswith("-target")
 
 

@@ -17,7 +17,7 @@ from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
 from dowse.store.events import Ended, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
-from dowse.store.reader import BESIDE, lock_of
+from dowse.store.reader import BESIDE, lock_of, own_labels
 from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
@@ -71,7 +71,7 @@ class StoreWriter(StoreSession):
         """A run's content, and beside it what else a reader should know; a name once given stays until another is."""
         known = {run.id: run.target_name for run in self.runs()} if plan.target_name is None else {}
         name = plan.target_name or known.get(plan.spec.id)
-        beside = {"own_labels": all(entry.label is None for entry in entries)}
+        beside = {"own_labels": own_labels(plan.spec.image_set) or all(entry.label is None for entry in entries)}
         return json.dumps({**plan.spec.content(), BESIDE: beside | ({"target_name": name} if name else {})})
 
     def claim(self, run: str, budget: int, limit: int) -> tuple[int, Past] | None:
