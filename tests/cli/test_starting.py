@@ -28,7 +28,7 @@ COMMANDS = (
 def started(script: Path | None, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, where `script` stands for torch."""
     path = [] if script is None else [str(script)]
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_", "COV"))}
     environment = plain | {"PYTHONPATH": os.pathsep.join([*path, str(PROJECT / "src"), str(PROJECT)])} | settings
     return subprocess.run(
         [sys.executable, "-m", "dowse", *words], env=environment, capture_output=True, text=True, check=False
