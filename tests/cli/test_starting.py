@@ -1,6 +1,7 @@
 """The first seconds of the command: Ctrl-C while modules are imported, and how OpenMP's threads will wait."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,18 @@ def started(script: Path | None, *words: str, **settings: str) -> subprocess.Com
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_", "COV"))}
     environment = plain | {"PYTHONPATH": os.pathsep.join([*path, str(PROJECT / "src"), str(PROJECT)])} | settings
     return subprocess.run(
-        [sys.executable, "-m", "dowse", *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "dowse", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=hear_ctrl_c,
     )
+
+
+def hear_ctrl_c() -> None:
+    """As in a terminal, also where the tests are a shell's background job, whose children ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
