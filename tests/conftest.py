@@ -1,6 +1,7 @@
 """What every test shares: one torch thread per worker, fast malloc, hypothesis without deadlines, the shared images."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from dowse.machine.cpu import ensure_fast_malloc
+from dowse.machine.importing import TRUST
 from tests.rounding import play_if_asked
 
 pytest.register_assert_rewrite("tests.contracts")
@@ -29,3 +31,13 @@ def shared() -> Path:
     if not (folder / "models").is_dir():
         pytest.skip(f"no shared weights and images at {folder}; set DOWSE_SHARED to where models/ and data/ are")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _trust_ends_with_the_test() -> Iterator[None]:
+    """What a command trusts, it trusts to the end of its process: here that of many tests, in any order."""
+    before = os.environ.pop(TRUST, None)
+    yield
+    os.environ.pop(TRUST, None)
+    if before is not None:
+        os.environ[TRUST] = before
