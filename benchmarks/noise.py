@@ -18,7 +18,8 @@ from dowse.machine.packages import shared_folder
 from dowse.maths import theory
 from dowse.maths.losses import Objective
 from dowse.maths.sampling import sphere, unit
-from dowse.surrogates.prior import Surrogate, SurrogatePrior
+from dowse.surrogates.prior import SurrogatePrior
+from dowse.surrogates.surrogate import Surrogate
 
 IMAGES, DRAWS, SAMPLES = 40, 32, 10
 SIGMAS = (1e-3, 1e-2)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dowse.core.observers import Observer, Progress
     from dowse.core.result import End, Outcome, Result, Summary
     from dowse.errors import InputError, TargetFailedError
-    from dowse.surrogates.prior import Surrogate
+    from dowse.surrogates.surrogate import Surrogate
 
 __version__ = "0.2.0.dev0"
 
@@ -38,7 +38,7 @@ _HOMES = {
     "dowse.core.observers": ("Observer", "Progress"),
     "dowse.core.result": ("End", "Outcome", "Result", "Summary"),
     "dowse.errors": ("InputError", "TargetFailedError"),
-    "dowse.surrogates.prior": ("Surrogate",),
+    "dowse.surrogates.surrogate": ("Surrogate",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -24,7 +24,7 @@ from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
 from dowse.prepare import OnProgress, Run
 from dowse.settings import AcceptWord, AttackSettings, Combine, LossName, Norm, Outputs
-from dowse.surrogates.prior import SurrogateLike
+from dowse.surrogates.surrogate import SurrogateLike
 
 
 def attack(

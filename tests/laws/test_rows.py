@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from dowse.maths.losses import Objective
 from dowse.maths.sampling import unit
-from dowse.surrogates.prior import resized, smoothed
+from dowse.surrogates.smoothing import smoothed
+from dowse.surrogates.surrogate import resized
 from tests import rounding
 from tests.nets import D, Linear, Pooled, Tanh, Waves, generator
 from tests.support import pictures

@@ -12,8 +12,9 @@ from dowse.defences import Jpeg, Randomization
 from dowse.maths.losses import Objective
 from dowse.settings import AttackSettings
 from dowse.surrogates.ensemble import Ensemble
-from dowse.surrogates.prior import Surrogate, SurrogatePrior, as_prior, resized
+from dowse.surrogates.prior import SurrogatePrior, as_prior
 from dowse.surrogates.smoothing import smoothed
+from dowse.surrogates.surrogate import Surrogate, resized
 from tests.nets import Pooled
 from tests.support import SHAPE, Gap, Linear, Tanh, generator, labels_of, pictures
 

@@ -15,7 +15,7 @@ from dowse.images.class_names import imagenet_names
 from dowse.images.image_set import UNREADABLE
 from dowse.images.sources import PHOTOGRAPHS, open_images
 from dowse.machine.packages import shared_folder
-from dowse.surrogates.prior import Surrogate, own_size
+from dowse.surrogates.surrogate import Surrogate, own_size
 from dowse.targets import input_size, resolve_surrogate, resolve_target
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED

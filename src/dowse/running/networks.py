@@ -6,7 +6,7 @@ from typing import Any
 
 from dowse.core.target import Target, as_target
 from dowse.running.instructions import Instructions
-from dowse.surrogates.prior import Surrogate, own_size
+from dowse.surrogates.surrogate import Surrogate, own_size
 from dowse.targets import input_size, open_target, resolve_surrogate
 
 KEPT = 4
