@@ -12,7 +12,10 @@ from torch import Tensor, nn
 
 import dowse
 from dowse import models
-from dowse.core.packing import Batch, filled, full_batches, shared_rows, steady_batches
+from dowse.attacks.base import Attack
+from dowse.core.flow import Flow, ask, check, prior_at
+from dowse.core.packing import Batch, fill, filled, full_batches, shared_rows, steady_batches
+from dowse.maths.geometry import Ball
 from dowse.surrogates.prior import SurrogatePrior
 from tests.rounding import VARIABLE
 from tests.support import Convolutions, pictures
@@ -115,10 +118,56 @@ def test_a_surrogate_is_asked_in_passes_of_one_size() -> None:
     prior = SurrogatePrior(Watched(0), dowse.maths.losses.Objective())
     assert prior.gradient(small, torch.zeros(11, dtype=torch.int64)).shape == small.shape
     assert len(prior.see(small[:3], torch.zeros(3, dtype=torch.int64))) == 3
-    assert seen == [4, 4, 4, 1, 8], "the pass of one row looks for the last layer"
+    assert seen == [8, 8, 1, 8], "the pass of one row looks for the last layer"
     seen.clear()
     prior.gradient(IMAGES, torch.zeros(5, dtype=torch.int64))
     assert seen == [1] * 5
+
+
+@given(st.integers(1, 100), st.integers(1, 20))
+def test_the_fill_of_passes_is_what_is_no_copy(rows: int, size: int) -> None:
+    passes = list(full_batches([rows], [0], size, lambda i: False))
+    assert fill(rows, size) == rows / (size * len(passes))
+    assert fill(rows, 0) == 0
+
+
+class Straggling(Attack):
+    """Every second image has a long question first, so that at first half of them wait on the surrogate."""
+
+    name = "straggling"
+    needs_surrogate = True
+
+    def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[None]:
+        if torch.rand((), generator=rng) < 0.5:
+            yield from ask(x.expand(10, *x.shape))
+        for _ in range(3):
+            yield from prior_at(x)
+            yield from check(x)
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_small_images_wait_for_each_other_where_passes_are_filled_up(steady: bool) -> None:
+    seen: dict[str, list[int]] = {"target": [], "surrogate": []}
+
+    class Watched(Convolutions):
+        def __init__(self, name: str, steady: bool) -> None:
+            super().__init__(0)
+            self.name, self.steady = name, steady
+
+        def forward(self, x: Tensor) -> Tensor:
+            seen[self.name].append(len(x))
+            return super().forward(x)
+
+    x = pictures(8, dtype=torch.float32, shape=(3, 40, 40))
+    run = {"method": Straggling(), "budget": 30, "eps": 0.1, "concurrency": 8}
+    queries = dowse.attack(Watched("target", steady), x, surrogate=Watched("surrogate", True), **run).queries
+    assert sorted(set(queries.tolist())) == [4, 14]
+    long = int((queries == 14).sum())
+    if steady:
+        assert seen["surrogate"][1:] == [8] * 3, "after the look at its classes, a pass a gradient"
+        assert sorted(n for n in seen["target"] if n) == [8] * 4 + [10] * long
+    else:
+        assert max(seen["target"]) == 8 - long + 10 * long, "all ask together, whoever else waits"
 
 
 @pytest.mark.skipif(VARIABLE in os.environ, reason="a row's place matters to the processor that is played")

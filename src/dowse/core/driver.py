@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
+from dowse.core.packing import fill
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.reservation import Reserve
@@ -30,11 +31,28 @@ def drive(
 ) -> Iterator[Outcome]:
     """Attack tasks by the rules, `concurrency` at a time, and yield each outcome as it comes.
 
-    Every round gathers the questions of all conversations, charges the ledger, asks the target once and sends the
-    answers back. As a task ends the next one enters, so batches stay full and memory does not grow with the number
-    of tasks. What a log recalls is charged and judged like any other answer, and the target never sees it.
+    Every round gathers the questions of one kind of all conversations, charges the ledger, asks once and sends the
+    answers back. Surrogates come first, so that all ask the target together. Where passes are filled up with copies
+    (`dowse.core.packing`) questions wait for others to share one, as long as anybody can go on without. As a task ends
+    the next one enters, so batches stay full and memory does not grow with the number of tasks. What a log recalls is
+    charged and judged like any other answer, and the target never sees it.
     """
     return _Driver(rules, oracle, prior, concurrency, observers, log).run(iter(tasks))
+
+
+class _Kind(NamedTuple):
+    """Which questions are asked in passes together.
+
+    Attributes:
+        surrogate: Whether the surrogates answer; the target otherwise.
+        gradient: Whether a gradient is wanted.
+        pass_size: How many rows a pass is filled up to: 1 for those that need no company, 0 for those that want all
+            there is.
+    """
+
+    surrogate: bool
+    gradient: bool
+    pass_size: int
 
 
 class _Driver:
@@ -58,10 +76,35 @@ class _Driver:
             yield from self._admit(tasks)
             if not self.active:
                 return
-            yield from self._ask_target()
-            yield from self._ask_prior()
+            kind, asking = self._next_round()
+            if kind.surrogate:
+                yield from self._ask_prior(asking)
+            else:
+                yield from self._ask_target(asking)
             for observer in self.observers:
                 observer.progressed(Progress(self.done, self.fooled, len(self.active), self.queries))
+
+    def _next_round(self) -> tuple["_Kind", list[Conversation]]:
+        """Whose questions come next: those of the kind that fills its passes best, the surrogates' first among equals.
+
+        Nobody is told anything else for having waited; what waits for company is asked without it when all wait.
+        """
+        rounds: dict[_Kind, list[Conversation]] = {}
+        for conversation in self.active:
+            rounds.setdefault(self._kind(conversation), []).append(conversation)
+        rows = {kind: sum(map(self._rows, asking)) for kind, asking in rounds.items()}
+        chosen = max(rounds, key=lambda kind: (fill(rows[kind], kind.pass_size), kind.surrogate))
+        return chosen, rounds[chosen]
+
+    def _kind(self, conversation: Conversation) -> "_Kind":
+        question = conversation.question
+        if isinstance(question, Query):
+            return _Kind(False, question.gradient, self.oracle.pass_size(question.points[0], self._cost(conversation)))
+        assert isinstance(question, PriorAt | Look | Pull)
+        return _Kind(True, not isinstance(question, Look), 1 if self.prior is None else self.prior.pass_size(question))
+
+    def _rows(self, conversation: Conversation) -> int:
+        return self._cost(conversation) if isinstance(conversation.question, Query) else 1
 
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
@@ -70,10 +113,10 @@ class _Driver:
             self.active.append(conversation)
             yield from self._advance(conversation, None)
 
-    def _ask_target(self) -> Iterator[Outcome]:
+    def _ask_target(self, asking: Sequence[Conversation]) -> Iterator[Outcome]:
         """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
         payers: list[Conversation] = []
-        for conversation in list(self.active):
+        for conversation in asking:
             if self._can_pay(conversation):
                 payers.append(conversation)
             else:
@@ -170,16 +213,15 @@ class _Driver:
                     return self._end(conversation, End.ADVERSARIAL)
         return None
 
-    def _ask_prior(self) -> Iterator[Outcome]:
-        """Answer everyone who waits on the surrogates, all at once, until nobody does."""
-        while waiting := [c for c in self.active if isinstance(c.question, PriorAt | Look | Pull)]:
-            if self.prior is None:
-                raise InputError(f"method {self.rules.method!r} asks for a surrogate's gradient: give surrogate=")
-            asked = [c.question for c in waiting if isinstance(c.question, PriorAt | Look | Pull)]
-            answers = answer_all(self.prior, asked, [c.goal for c in waiting], [c.turns for c in waiting])
-            for conversation, question, answer in zip(waiting, asked, answers, strict=True):
-                conversation.turns += not isinstance(question, Look)  # so a look and the pull after it see one draw
-                yield from self._advance(conversation, answer)
+    def _ask_prior(self, asking: Sequence[Conversation]) -> Iterator[Outcome]:
+        """One round of the surrogates: all who wait on them are answered at once."""
+        if self.prior is None:
+            raise InputError(f"method {self.rules.method!r} asks for a surrogate's gradient: give surrogate=")
+        asked = [c.question for c in asking if isinstance(c.question, PriorAt | Look | Pull)]
+        answers = answer_all(self.prior, asked, [c.goal for c in asking], [c.turns for c in asking])
+        for conversation, question, answer in zip(asking, asked, answers, strict=True):
+            conversation.turns += not isinstance(question, Look)  # so a look and the pull after it see one draw
+            yield from self._advance(conversation, answer)
 
     def _advance(self, conversation: Conversation, value: Any) -> Iterator[Outcome]:
         """Send an answer, hand on notes, say how it began, and stop at the next question that needs somebody else."""

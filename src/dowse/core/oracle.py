@@ -81,6 +81,14 @@ class Oracle:
             known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
             raise InputError(f"label {label} is out of range: {known}, labels count from 0")
 
+    def pass_size(self, like: Tensor, rows: int) -> int:
+        """How many rows share a pass with those of a question about an image, (*s): 1 if it has passes of its own.
+
+        0 where all rows there are go in one, of whatever size.
+        """
+        shared = self._shared_rows(like, self.batch_size or default_batch_size(like.unsqueeze(0)))
+        return shared if rows < shared else min(1, shared)
+
     def ask(self, requests: Sequence[Request], reserve: Reserve | None = None) -> list[Reply]:
         """Send all requests in as few batches as possible; a batch that fails fails only the images in it.
 
@@ -127,9 +135,13 @@ class Oracle:
         def failed(i: int) -> bool:
             return progress[i].cause is not None
 
-        if self.target.steady and points.device.type == "cpu":
-            return steady_batches(rows, chosen, size, shared_rows(points[0].numel(), size), failed)
+        if shared := self._shared_rows(points[0], size):
+            return steady_batches(rows, chosen, size, shared, failed)
         return full_batches(rows, chosen, size, failed)
+
+    def _shared_rows(self, like: Tensor, size: int) -> int:
+        """Below how many rows a question about such an image, (*s), shares passes; 0 where these are of any size."""
+        return shared_rows(like.numel(), size) if self.target.steady and like.device.type == "cpu" else 0
 
     def _send(
         self,

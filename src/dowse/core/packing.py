@@ -13,7 +13,6 @@ from torch import Tensor
 
 SMALL = 3 * 64 * 64  # numbers of an image up to which a pass of several rows is much faster than one of a single row
 TOGETHER = 8  # rows of small images that share a pass
-GRADIENTS_TOGETHER = 4  # of f through a surrogate: attacks that ask for those do so at different times, few at once
 
 
 class Span(NamedTuple):
@@ -75,9 +74,14 @@ def steady_batches(
         yield Batch(spans, shared)
 
 
-def shared_rows(numbers: int, most: int | None = None, together: int = TOGETHER) -> int:
+def shared_rows(numbers: int, most: int | None = None) -> int:
     """How many rows of images of so many numbers share a pass, at most `most`; 1 where each goes as fast by itself."""
-    return min(together if numbers <= SMALL else 1, most or together)
+    return min(TOGETHER if numbers <= SMALL else 1, most or TOGETHER)
+
+
+def fill(rows: int, size: int) -> float:
+    """Which share of the rows are no copies, where so many go in passes of exactly `size`; 0 for passes of any size."""
+    return rows / (-(-rows // size) * size) if size else 0.0
 
 
 def filled(rows: Tensor, size: int) -> Tensor:

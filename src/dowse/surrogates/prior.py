@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dowse.core.flow import Seen, Weighing, Weights
+from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing, Weights
 from dowse.core.inputs import check_fits
-from dowse.core.packing import GRADIENTS_TOGETHER, TOGETHER, default_batch_size, filled, shared_rows
+from dowse.core.packing import default_batch_size, filled, shared_rows
 from dowse.core.prior import AdaptedPrior, Prior, finite
 from dowse.core.target import as_target, checked_scores
 from dowse.errors import InputError
@@ -78,10 +78,14 @@ class SurrogatePrior(Prior):
         if self.own_classes is not None:
             self._check_labels(torch.tensor([label]), self.own_classes)
 
+    def pass_size(self, question: PriorAt | Look | Pull) -> int:
+        """How many images' questions of the kind share a pass."""
+        return self._fixed(question.x.unsqueeze(0)) or 1
+
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
         turns = torch.zeros_like(labels) if turns is None else turns
-        parts, size = self._parts(x, GRADIENTS_TOGETHER)
+        parts, size = self._parts(x)
         return torch.cat(
             [
                 self._gradient(*(filled(rows[part], size) for rows in (x, labels, turns)))[: len(x[part])]
@@ -91,7 +95,7 @@ class SurrogatePrior(Prior):
 
     def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
-        parts, size = self._parts(x, TOGETHER)
+        parts, size = self._parts(x)
         return [
             one
             for part in parts
@@ -100,14 +104,18 @@ class SurrogatePrior(Prior):
             )
         ]
 
-    def _parts(self, x: Tensor, together: int) -> tuple[list[slice], int]:
+    def _parts(self, x: Tensor) -> tuple[list[slice], int]:
         """The rows of each pass, and how many a pass has at least: on a CPU all have the same number, filled up.
 
         So what a surrogate says at an image does not depend on who asks beside it (docs/decisions/0008).
         """
-        fixed = shared_rows(self._numbers(x), self.batch_size, together) if x.device.type == "cpu" else 0
+        fixed = self._fixed(x)
         rows = fixed or self.batch_size or default_batch_size(x)
         return [slice(start, start + rows) for start in range(0, len(x), rows)], fixed
+
+    def _fixed(self, x: Tensor) -> int:
+        """How many rows every pass of such images has, (n, C, H, W); 0 where they need not have the same number."""
+        return shared_rows(self._numbers(x), self.batch_size) if x.device.type == "cpu" else 0
 
     def _numbers(self, x: Tensor) -> int:
         """How many numbers the net sees of one of the images x, (n, C, H, W)."""
