@@ -122,18 +122,18 @@ class StopAfter(Reporter):
 
 
 class Killing(Reporter):
-    """Kills the worker that asked last, after each of some numbers of commits."""
+    """Kills the worker that asked last, after each of some numbers of commits, counted while a worker has asked."""
 
     def __init__(self, seen: Path, moments: set[int]) -> None:
         self.seen, self.moments, self.commits = seen, moments, 0
         self.killed: list[int] = []
 
     def progressed(self, snapshot: Snapshot) -> None:
-        self.commits += 1
-        if self.commits in self.moments:
-            pid = [pid for pid, _ in calls_seen(self.seen) if is_running(pid)][-1]
-            os.kill(pid, signal.SIGKILL)
-            self.killed.append(pid)
+        asking = [pid for pid, _ in calls_seen(self.seen) if is_running(pid)]
+        self.commits += bool(asking)
+        if asking and self.commits in self.moments:
+            os.kill(asking[-1], signal.SIGKILL)
+            self.killed.append(asking[-1])
 
 
 @dataclass
