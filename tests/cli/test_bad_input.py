@@ -112,6 +112,9 @@ BAD = [
     (said(address="127.0.0.1:1"), "for the engine ray"),
     (said(lam="0.5"), "rgf has no option 'lam'"),
     (said(method="os:system"), "--trust os"),
+    (said(trust="nope.net"), "no module 'nope.net' is here"),
+    (said(trust=""), "no module '' is here"),
+    (said(out=""), "a folder needs a name"),
     (said(method="{nets}:number"), "not a class"),
 ]
 

@@ -30,17 +30,30 @@ def _option(*flags: str, **more: Any) -> Any:
 
 def _trusted(modules: list[str] | None) -> list[str] | None:
     """Trust these modules at once: an experiment may name one of them for a method."""
-    from dowse.machine.importing import trust
+    from dowse.machine.importing import is_there, trust
 
+    for module in modules or ():
+        if not is_there(module):
+            raise typer.BadParameter(f"no module {module!r} is here: run from its folder, or put it on PYTHONPATH")
     trust(modules or ())
     return modules
+
+
+def folder(text: str) -> Path:
+    """A folder that is named; "" would be the working directory, and comes of a variable that is not set."""
+    if not text.strip():
+        raise typer.BadParameter('a folder needs a name, got ""; say . for the one that you are in')
+    return Path(text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
     """How to run an experiment; each field is an option of `dowse run` and of `dowse attack`."""
 
-    out: Annotated[Path, _option("--out", "-o", help="Folder of the store; the same folder goes on.")] = Path("out")
+    out: Annotated[
+        Path,
+        _option("--out", "-o", parser=folder, metavar="PATH", help="Folder of the store; the same folder goes on."),
+    ] = Path("out")
     save: Annotated[str | None, _option(help="Adversarial images: safetensors, png (asked about again), none.")] = None
     rate: Annotated[
         float | None,

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ TRUST = "DOWSE_TRUST"  # the variable that names trusted modules, with commas be
 def trust(modules: Iterable[str]) -> None:
     """Let names come from these modules too, here and in processes that start from here."""
     os.environ[TRUST] = ",".join([*filter(None, os.environ.get(TRUST, "").split(",")), *modules])
+
+
+def is_there(module: str) -> bool:
+    """Whether there is such a module to be trusted, or at least the package that it would be in; nothing of it runs."""
+    try:
+        return module == "*" or _found(module.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def check_trusted(module: str) -> None:
@@ -41,18 +50,25 @@ def check_trusted(module: str) -> None:
 def _is_own(top: str) -> bool:
     """Whether a package lies below the working directory or was installed; one that is nowhere fails by itself."""
     here = Path.cwd().resolve()
-    sys.path.insert(0, str(here))
     try:
-        spec = importlib.util.find_spec(top)
+        spec = _found(top)
     except (ImportError, ValueError):
         return False
-    finally:
-        sys.path.remove(str(here))
     if spec is None:
         return True
     places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
     inside = [Path(place).resolve().is_relative_to(here) for place in places if place is not None]
     return (bool(inside) and all(inside)) or top in importlib.metadata.packages_distributions()
+
+
+def _found(top: str) -> ModuleSpec | None:
+    """Where a package would be imported from, the working directory first."""
+    here = str(Path.cwd().resolve())
+    sys.path.insert(0, here)
+    try:
+        return importlib.util.find_spec(top)
+    finally:
+        sys.path.remove(here)
 
 
 def imported(module_name: str, attribute: str) -> Any:
