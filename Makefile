@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRA  := server or browser or cluster
+EXTRA  := server or browser or cluster or install
 SERVER := .venv-server
 
 # A stamp is a file that says "this step is done"; a second make finds it and does nothing.
@@ -14,10 +14,11 @@ DEMO   := $(VENV)/.installed-demo
 RAY    := $(VENV)/.installed-ray
 SERVED := $(SERVER)/.installed
 DRIVER := $(VENV)/.installed-browser
+DOCS   := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: chromium help demo check test coverage test-extra test-all test-matrix bench format clean
+.PHONY: chromium help docs demo check test coverage test-extra test-all test-matrix bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -47,6 +48,10 @@ $(DRIVER): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[browser]'
 	touch $@
 
+$(DOCS): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[docs]'
+	touch $@
+
 # The browser is the system's; Debian's packages where it has none.
 chromium:
 	{ command -v chromium && command -v chromedriver; } >/dev/null || \
@@ -61,6 +66,9 @@ $(SERVED): constraints-server.txt
 demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 	$(BIN)/dowse demo
 
+docs: $(CORE) $(DOCS)  ## the documentation as a site in site/: open site/index.html, or serve it for its search
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
 check: $(DEV)  ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -72,7 +80,7 @@ test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 coverage: $(DEV) $(DEMO)  ## the tests of `make test`, which lines they reach, and the floor of pyproject.toml
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))' --cov=dowse
 
-test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) chromium  ## the rest
+test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) $(DOCS) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
 test-all: test test-extra  ## test, then test-extra
@@ -89,5 +97,5 @@ format: $(DEV)  ## rewrite the files in the house style
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove .venv, .venv-server and what the tools leave behind
-	rm -rf $(VENV) $(SERVER) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(SERVER) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

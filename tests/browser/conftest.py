@@ -25,6 +25,11 @@ class Browser:
 
     def open(self, page: Path, *, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
         """Open a page from disk and wait until its script has run through."""
+        self.show(page.as_uri(), width=width, height=height, scheme=scheme)
+        self.wait("return document.documentElement.dataset.ready === 'yes'")
+
+    def show(self, address: str, *, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
+        """Go to an address, with an empty console and an empty list of requests."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -32,8 +37,7 @@ class Browser:
         self.driver.get("about:blank")
         for kind in ("browser", "performance"):
             self.driver.get_log(kind)
-        self.driver.get(page.as_uri())
-        self.wait("return document.documentElement.dataset.ready === 'yes'")
+        self.driver.get(address)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

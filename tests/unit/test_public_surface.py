@@ -7,28 +7,9 @@ from types import FunctionType
 
 import pytest
 
+from website.public import PUBLIC
+
 ROOT = Path(__file__).parents[2]
-PUBLIC = {
-    "dowse.attacks": {"Attack"},
-    "dowse.core.flow": {
-        "Answer", "Flow", "Opening", "Query", "Seen", "Weights",
-        "ask", "check", "examine", "look", "note", "opening", "prior_at", "pull",
-    },
-    "dowse.core.target": {"Delivery", "Target", "as_target"},
-    "dowse.defences": {"DEFENCES", "Denoiser", "Jpeg", "Randomization", "shipped_denoiser"},
-    "dowse.estimators": {"Estimator"},
-    "dowse.experiment.file": {"load_experiment"},
-    "dowse.maths.geometry": {"Ball", "L2", "Linf", "make_ball"},
-    "dowse.maths.sampling": {"biased", "sphere", "unit"},
-    "dowse.models": {"load", "names"},
-    "dowse.preflight": {"preflight"},
-    "dowse.report": {"compare_stores", "write_html", "write_text"},
-    "dowse.running.engines": {"Engine", "make_engine"},
-    "dowse.running.run_experiment": {"run_experiment"},
-    "dowse.store": {"Row", "Store"},
-    "dowse.targets": {"resolve_surrogate", "resolve_target"},
-    "dowse.targets.export": {"export_onnx"},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("module", PUBLIC)

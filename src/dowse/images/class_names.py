@@ -41,6 +41,10 @@ def class_names(content: Mapping[str, Any], source: str) -> Sequence[str]:
                     return [str(name) for name in arrays["classes"]]
         except (OSError, ValueError):
             pass
+    if source == "demo:shapes":
+        from dowse.models.shapes import NAMES
+
+        return NAMES
     words = " ".join([str(content.get("target", "")), *content.get("surrogate", ()), source])
     if "cifar10_" in words:
         return CIFAR10

@@ -1,4 +1,4 @@
-"""Where images come from: a path is opened as the image set that is there; the demo's photographs are one."""
+"""Where images come from: a path is opened as the image set that is there, or names one of the demo's."""
 
 import os
 from dataclasses import replace
@@ -7,12 +7,14 @@ from pathlib import Path
 from dowse.errors import InputError
 from dowse.images.arrays import array_source
 from dowse.images.files import SUFFIXES, files_source, folder_source
-from dowse.images.image_set import Entry, ImageSource
+from dowse.images.image_set import Entry, ImageSource, fitted
 from dowse.machine.packages import install_command, installed_files
 
 PHOTOGRAPHS = "demo:photographs"  # as a path of images says it
+SHAPES = "demo:shapes"
 PACKAGE = "foolbox==3.3.4"
 SIDE = 224
+DRAWINGS = 60  # that demo:shapes holds
 
 
 def photographs() -> ImageSource:
@@ -31,6 +33,15 @@ def photographs() -> ImageSource:
     return replace(source, read=lambda i, size: source.read(i, size or SIDE))
 
 
+def drawings() -> ImageSource:
+    """Sixty drawn shapes of side 32 with their labels in 0 … 5, see `dowse.models.shapes`: nothing is read."""
+    from dowse.models.shapes import NAMES, shapes
+
+    x, y = shapes(DRAWINGS)
+    entries = [Entry(f"{NAMES[label]} {i}", label) for i, label in enumerate(y.tolist())]
+    return ImageSource(entries, f"{SHAPES}-{DRAWINGS}", lambda i, size: fitted(x[i], size))
+
+
 def are_installed() -> bool:
     """Whether the photographs are there."""
     return bool(_files())
@@ -40,11 +51,12 @@ def _files() -> list[Path]:
     return installed_files(PACKAGE.partition("==")[0], "foolbox/data/imagenet_*_*.jpg")
 
 
+DEMO = {PHOTOGRAPHS: photographs, SHAPES: drawings}
 LABELS = ("auto", "target")  # any other word is the path of a table
 
 
 def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSource:
-    """The image set at a path: a folder, an .npz or .safetensors file, one image file, or "demo:photographs".
+    """The image set at a path: a folder, an .npz or .safetensors file, an image file, or one of the demo's (`DEMO`).
 
     A folder's labels come from its `labels.csv` (columns `file` and `label`, and `target_label` if the attack is
     targeted), else from the names of its subfolders: the number itself if all are numbers, else its place in
@@ -72,12 +84,12 @@ def _opened(path: str, table: Path | None) -> ImageSource:
         if table is not None and not table.is_file():
             raise InputError(f"there is no table of labels at {table}: give a CSV file with the columns file and label")
         return folder_source(place, table or place / "labels.csv")
-    if path != PHOTOGRAPHS and not place.exists():
+    if path not in DEMO and not place.exists():
         raise InputError(f"there are no images at {place}: give a folder, an .npz, a .safetensors or an image file")
     if table is not None:
         raise InputError(f"labels={str(table)!r} is a table for a folder of images, and {path} is none: leave it out")
-    if path == PHOTOGRAPHS:
-        return photographs()
+    if path in DEMO:
+        return DEMO[path]()
     if place.suffix.lower() in (".npz", ".safetensors"):
         return array_source(place)
     if place.suffix.lower() in SUFFIXES:
