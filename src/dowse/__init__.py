@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dowse.core.result import End, Outcome, Result, Summary
     from dowse.errors import InputError, TargetFailedError
     from dowse.surrogates.surrogate import Surrogate
+    from dowse.targets.model import Model
 
 __version__ = "0.2.0.dev0"
 
@@ -18,6 +19,7 @@ __all__ = [
     "Estimate",
     "Image",
     "InputError",
+    "Model",
     "Observer",
     "Outcome",
     "Progress",
@@ -39,6 +41,7 @@ _HOMES = {
     "dowse.core.result": ("End", "Outcome", "Result", "Summary"),
     "dowse.errors": ("InputError", "TargetFailedError"),
     "dowse.surrogates.surrogate": ("Surrogate",),
+    "dowse.targets.model": ("Model",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

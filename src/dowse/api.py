@@ -59,8 +59,9 @@ def attack(
     """Attack N images and count what it cost.
 
     Args:
-        target: An nn.Module in eval mode, or any callable, from points (n, C, H, W) in [0, 1] to scores (n, K), or a
-            spec string such as "dowse:imagenet_resnet18", "onnx:FILE" or "http://…" (docs/targets.md).
+        target: An nn.Module in eval mode, or any callable, from points (n, C, H, W) in [0, 1] to scores (n, K), any
+            other model (scikit-learn's, Keras', functions of numpy arrays, dowse.Model), or a spec string such as
+            "dowse:imagenet_resnet18", "onnx:FILE" or "http://…" (docs/targets.md).
         x: The images, (N, C, H, W) in [0, 1], float32 or float64.
         y: Their labels, (N,); None takes the target's own, with the query that every image starts with.
         method: A name (`dowse methods` lists them), "package.module:Class", an estimator, or an object with a `flow`.

@@ -31,6 +31,10 @@ class TargetWarning(UserWarning):
     """A target that looks wrong: a run goes on, but what it finds may not be about the model that was meant."""
 
 
+class TargetNote(UserWarning):
+    """How a model takes its images and answers, where that was found out and not said: nothing is wrong."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn of something at the line of the caller's that came to this package."""
     level, frame = 1, sys._getframe()

@@ -38,7 +38,7 @@ class Run:
     """Settings made ready for images like `like`, (C, H, W).
 
     Args:
-        target: From points (n, C, H, W) in [0, 1] to scores (n, K), or the spec string of such a target.
+        target: From points (n, C, H, W) in [0, 1] to scores (n, K), any other model, or its spec string.
         settings: What the caller said.
         like: One image, for its shape, dtype and device.
         attack: The settings' method, where it was made already; None makes it.
@@ -75,6 +75,7 @@ class Run:
             accept=Accept(settings.accept), repeats=settings.repeats, verify=settings.verify,
         )  # fmt: skip
         opened = open_target(target)
+        opened.expect(settings.outputs)
         check_target(opened, like, whitebox=self.attack.whitebox)
         mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
         loss = settings.loss or loss_of(self.attack, targeted=settings.targeted)

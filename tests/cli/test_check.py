@@ -41,6 +41,7 @@ class Changed(nn.Module):
             "flat": scores * 0,
             "company": scores - scores.mean(0),
             "one": scores[:, :1],
+            "array": scores.softmax(1).numpy(),
             "bare": scores[0],
         }[self.how]
 """
@@ -94,7 +95,6 @@ def test_a_target_that_fails_is_shown_as_it_speaks(nets):
         ("rounded", "rounding", "note", "larger sigma="),
         ("flat", "answer", "wrong", "scale of its input"),
         ("company", "batch", "wrong", "Call eval()"),
-        ("one", "answer", "wrong", "scores of two classes"),
         ("bare", "answer", "wrong", "scores (n, K)"),
     ],
 )
@@ -105,6 +105,16 @@ def test_each_defect_is_found_and_has_its_remedy(nets, how, check_name, verdict,
     assert remedy in found["remedy"]
     if verdict == "wrong":
         assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "form"), [("one", "one logit for two classes"), ("array", "float NCHW in, probabilities out")]
+)
+def test_the_form_of_a_model_is_said(nets, how, form):
+    result = check("--target", f"{nets}:Changed#how={how}", "--shape", "3x4x4", "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = [one for one in json.loads(result.output)["findings"] if one["check"] == "form"]
+    assert form in found["found"]
 
 
 def test_a_server_that_is_not_there_and_one_that_dies(monkeypatch):

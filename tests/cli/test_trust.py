@@ -139,7 +139,7 @@ def test_a_module_elsewhere_must_be_trusted(
         (("--eps", 7), "any would do"),
         (("--eps", "8/0"), "eps"),
         (("--no-answers", "--keep-answers"), "leave one of them out"),
-        (("--size", 100_000), "less than or equal to 4096"),
+        (("--size", 100_000), "1 to 4096 pixels"),
     ],
 )
 def test_settings_that_cannot_be_meant(nets: str, tmp_path: Path, words: tuple[object], said: str) -> None:

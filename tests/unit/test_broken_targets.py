@@ -22,13 +22,11 @@ def refuse(x):
 
 
 BROKEN = [
-    (lambda x: SimpleNamespace(logits=NET(x)), r"got SimpleNamespace: give lambda x: model\(x\)\.logits"),
-    (lambda x: {"logits": NET(x)}, r"got dict: give lambda x: model\(x\)\['logits'\]"),
-    (lambda x: {"out": NET(x)}, r"got dict: it holds 'out'"),
-    (lambda x: (NET(x), None), r"got tuple: give lambda x: model\(x\)\[0\]"),
-    (lambda x: NET(x).numpy(force=True), r"got ndarray: give lambda x: torch\.as_tensor"),
-    (lambda x: NET(x).tolist(), r"got list: give lambda x: torch\.as_tensor"),
-    (lambda x: NET(x)[:, 0], r"got \(6,\)"),
+    (lambda x: SimpleNamespace(score=NET(x)), "got SimpleNamespace"),
+    (lambda x: {"out": NET(x), "features": x}, r"got dict: it holds 'out', 'features'; give lambda x: model\(x\)\[…\]"),
+    (lambda x: (None, NET(x)), r"got tuple: give lambda x: model\(x\)\[i\]"),
+    (lambda x: NET(x).argmax(1), r"got \(6,\), which look like labels"),
+    (lambda x: NET(x).argmax(1).numpy(), "got ndarray, which look like labels"),
     (lambda x: NET(x)[:1], r"got \(1, 4\)"),
     (refuse, "ConnectionError: nobody listens"),
     (lambda x: NET(x) * torch.nan, "The target answered with NaN or infinite scores"),

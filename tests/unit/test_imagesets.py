@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from dowse.errors import InputError
-from dowse.images.image_set import UNREADABLE
+from dowse.images.image_set import UNREADABLE, in_channels, parse_size, to_channels
 from dowse.images.sources import open_images
 from dowse.targets import input_size
 
@@ -158,6 +158,40 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(whole[:50])
         with pytest.raises(InputError, match="cannot read"):
             open_images(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [(28, 28), ("28", 28), ("28x28", 28), ("28x20", (28, 20)), ("28×20", (28, 20)), ([28, 20], (28, 20)), ((4, 4), 4)],
+)
+def test_a_size_as_people_write_it(given: object, size: object) -> None:
+    assert parse_size(given) == size
+
+
+@pytest.mark.parametrize("given", ["", "28x", "x", "28x20x3", "0", "5000", -3, 2.5, True, [], [1, 2, 3], "28 20"])
+def test_what_is_no_size(given: object) -> None:
+    with pytest.raises(InputError, match="a size is a side such as 224, or HEIGHTxWIDTH such as 28x20"):
+        parse_size(given)
+
+
+def test_grey_and_colour_become_each_other() -> None:
+    levels = torch.arange(256).view(1, 16, 16) / 255
+    colour = to_channels(levels, 3)
+    assert colour.shape == (3, 16, 16)
+    assert torch.equal(to_channels(colour, 1), levels), "a grey picture stays what it is"
+    assert torch.equal(to_channels(levels, 1), levels)
+    red = torch.tensor([1.0, 0.0, 0.0]).view(3, 1, 1)
+    assert to_channels(red, 1).item() == pytest.approx(round(0.299 * 255) / 255)
+    assert to_channels(red * 0.5001, 1).item() == pytest.approx(0.299 * 0.5001)
+    with pytest.raises(InputError, match="4 channels cannot have 1"):
+        to_channels(torch.zeros(4, 2, 2), 1)
+
+
+def test_a_folder_in_grey(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", color=(10, 10, 10))
+    source = in_channels(open_images(tmp_path), 1)
+    assert torch.equal(source.read(0, (3, 5)), torch.full((1, 3, 5), 10 / 255))
+    assert in_channels(source, None) is source
 
 
 def test_the_size_that_a_built_in_target_takes_is_known() -> None:

@@ -15,6 +15,7 @@ PUBLIC = [
     "Estimate",
     "Image",
     "InputError",
+    "Model",
     "Observer",
     "Outcome",
     "Progress",

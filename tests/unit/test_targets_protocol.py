@@ -97,7 +97,7 @@ def test_an_account_of_its_own_is_kept():
     assert Jpeg(Sends()).deliver(X).sent.tolist() == [7] * 4
 
 
-@pytest.mark.parametrize("answer", [lambda x: {"logits": NET(x)}, lambda x: NET(x)[0], lambda x: NET(x)[1:]])
+@pytest.mark.parametrize("answer", [lambda x: {"a": NET(x), "b": x}, lambda x: NET(x)[0, :3], lambda x: NET(x)[1:]])
 def test_what_is_no_tensor_of_scores_is_named(answer):
     with pytest.raises(TypeError, match=r"must answer 4 rows with a tensor \(4, K\), got"):
         as_target(answer).deliver(X)

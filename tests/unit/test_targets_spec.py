@@ -14,6 +14,8 @@ from dowse import models
 from dowse.models.layers import Normalize
 from dowse.targets import (
     declared_shape,
+    input_shape,
+    open_target,
     parse_shape,
     parse_spec,
     resolve_surrogate,
@@ -44,7 +46,24 @@ ready = Net(4)
 number = 7
 
 def wrong():
-    return lambda x: x
+    return 7
+
+def last(x):  # a numpy function of NHWC images
+    assert type(x).__name__ == "ndarray" and x.shape[3] == 3
+    return x.mean((1, 2)) * 9
+
+class Forest:
+    n_features_in_ = 48
+    def predict_proba(self, x):
+        return x[:, :2] / x[:, :2].sum(1, keepdims=True)
+
+def load():
+    return Forest()
+
+forest = Forest()
+
+def anything(**options):
+    return Net(options["scale"])
 """
 
 
@@ -141,7 +160,14 @@ def test_the_pace_is_no_part_of_what_a_target_is(text, left):
         ("torch:no_such_module:make", "cannot import 'no_such_module'"),
         ("torch:their_models:mak", "did you mean 'make'"),
         ("torch:their_models:number", "got int"),
-        ("torch:their_models:wrong", "must make an nn.Module"),
+        ("torch:their_models:wrong", "got int"),
+        ("python:their_models", "names no function"),
+        ("python:their_models:lost", "has no 'lost'"),
+        ("python:their_models:number", "got int"),
+        ("python:their_models:last#layout=HWC", "layout='HWC' is unknown"),
+        ("python:their_models:last#lay=NHWC", "did you mean 'layout'"),
+        ("torch:their_models:ready#depth=3", "is a module already"),
+        ("torch:their_models:load#weights=w.pt", "takes no weights"),
         ("onnx:missing.onnx", "there is no file 'missing.onnx'"),
         ("onnx:missing.onnx#thread=2", "did you mean 'threads'"),
         ("onnx:missing.onnx#threads=two", "threads must be int"),
@@ -168,6 +194,36 @@ def test_a_factory_of_the_users_own(local):
     assert net(torch.rand(2, 3, 4, 4)).shape == (2, 5)
     assert resolve_target("torch:their_models:ready")(torch.rand(1, 3, 4, 4)).shape == (1, 4)
     assert str(local) not in sys.path
+
+
+@pytest.mark.parametrize("name", ["python:their_models:load", "python:their_models:forest", "torch:their_models:load"])
+def test_a_model_of_the_users_own_that_is_no_network(local, name):
+    target = open_target(name)
+    assert torch.allclose(target(torch.full((2, 3, 4, 4), 0.5)).exp(), torch.full((2, 2), 0.5, dtype=torch.float64))
+    assert target.form == "numpy float NHWC flattened in, probabilities out"
+
+
+def test_options_say_what_a_model_takes(local):
+    x = pictures(2, dtype=torch.float32)
+    found, said = open_target("python:their_models:last"), open_target("python:their_models:last#layout=nhwc&scale=2")
+    assert torch.allclose(2 * found(x), said(x))
+    assert said.form == "numpy float NHWC 0 … 2 in, logits out"
+    assert open_target("torch:their_models:make#classes=5&scale=2&shape=3x4x4").input_shape == (3, 4, 4)
+    assert input_shape("torch:their_models:make#shape=1x28x20") == (1, 28, 20)
+    net = resolve_target("torch:their_models:make")
+    assert torch.equal(
+        open_target("torch:their_models:ready#scale=1")(x), resolve_target("torch:their_models:ready")(x)
+    )
+    assert torch.allclose(open_target("torch:their_models:make#scale=2")(x), net(2 * x))
+    assert resolve_target("torch:their_models:anything#scale=3")(x).shape == (2, 3), "the factory takes any word itself"
+
+
+def test_a_model_that_is_no_network_stands_behind_a_defence(local):
+    target = open_target("jpeg:75+python:their_models:last")
+    assert target(torch.full((2, 3, 8, 8), 0.5)).shape == (2, 3)
+    assert target.form == "numpy float NHWC in, logits out"
+    with pytest.raises(dowse.InputError, match="a surrogate must give gradients"):
+        resolve_surrogate("python:their_models:last")
 
 
 def test_weights_come_from_a_file(local):

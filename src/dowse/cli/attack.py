@@ -8,7 +8,6 @@ import typer
 from dowse.cli import running
 from dowse.cli.failing import failing_kindly
 from dowse.cli.options import group_of, literal, settings_group, taking
-from dowse.settings import LARGEST_SIDE
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}  # a method's own options, such as --q 20
 
@@ -27,7 +26,10 @@ def attack(
     count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
     labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
     size: Annotated[
-        int | None, typer.Option(min=1, max=LARGEST_SIDE, help="Side of the images; the target's if left out.")
+        str | None, typer.Option(help="Side of the images, or HEIGHTxWIDTH; the target's if left out.")
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(min=1, max=3, help="1 for grey images, 3 for RGB; the target's if left out.")
     ] = None,
     defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75.")] = "none",
     weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
@@ -48,7 +50,8 @@ def attack(
             settings["surrogate"] = [settings["surrogate"]]  # those of one command work together
         tables: dict[str, Any] = {
             "name": method, "target": {"spec": with_options(target, weights=weights)}, "defence": defence,
-            "images": {"path": images, "labels": labels, "count": count, "size": size},
+            "images": {"path": images, "labels": labels, "count": count, "size": size,
+                       "channels": channels},
             "method": {"name": method, **extra_words(context.args)}, **settings,
         }  # fmt: skip
         running.execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)

@@ -72,6 +72,7 @@ def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") ->
     import torch
 
     from dowse.errors import InputError
+    from dowse.images.image_set import in_channels
     from dowse.images.sources import PHOTOGRAPHS, are_installed, open_images
 
     if path is None:
@@ -80,7 +81,8 @@ def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") ->
         if sizes[0] != 3 or not are_installed():
             return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
         path, labels = PHOTOGRAPHS, "target"
-    found = open_images(path, labels).load(count, None if sizes is None else sizes[1:])
+    source = in_channels(open_images(path, labels), None if sizes is None or sizes[0] not in (1, 3) else sizes[0])
+    found = source.load(count, None if sizes is None else sizes[1:])
     return found.images, [entry.label for entry in found.entries]
 
 

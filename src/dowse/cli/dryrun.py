@@ -105,7 +105,7 @@ def _rates(
             rates[target] = float(rate)
             continue
         try:
-            timing = timed(spec, source, experiment.images.size, probe=probe)
+            timing = timed(spec, source, experiment, probe=probe)
         except Exception as error:  # a dry run says what it can
             notes.append(f"{target} cannot be timed here: {error}")
             continue
@@ -146,12 +146,13 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
         ]
 
 
-def timed(spec: "RunSpec", source: "ImageSource", size: int | None, *, probe: bool) -> "Timing | None":
+def timed(spec: "RunSpec", source: "ImageSource", experiment: "Experiment", *, probe: bool) -> "Timing | None":
     """A target timed on the first image; None for one that is not on this machine, unless it is to be probed."""
     import torch
 
+    from dowse.images.image_set import in_channels
     from dowse.preflight.timing import time_target
-    from dowse.targets import input_size, open_target, parse_spec
+    from dowse.targets import input_shape, open_target, parse_spec
 
     if not probe and parse_spec(spec.target).kind.startswith("http"):
         return None
@@ -160,6 +161,8 @@ def timed(spec: "RunSpec", source: "ImageSource", size: int | None, *, probe: bo
     try:
         if target.remote and not probe:
             return None
-        return time_target(target, source.read(0, size or input_size(spec.target)).to(dtype), spec.batch_size, SECONDS)
+        size, channels = experiment.images.fitting(input_shape(spec.target))
+        x = in_channels(source, channels).read(0, size).to(dtype)
+        return time_target(target, x, spec.batch_size, SECONDS)
     finally:
         target.close()

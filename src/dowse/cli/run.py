@@ -22,6 +22,8 @@ def run(
         bool, typer.Option("--probe", help="With --dry-run: time targets that are not on this machine too, by asking.")
     ] = False,
     images: Annotated[int | None, typer.Option(min=1, help="Cut every run down to so many images.")] = None,
+    size: Annotated[str | None, typer.Option(help="Another size of the images: a side, or HEIGHTxWIDTH.")] = None,
+    channels: Annotated[int | None, typer.Option(min=1, max=3, help="1 for grey images, 3 for RGB.")] = None,
     budget: Annotated[
         int | None, typer.Option(parser=whole, metavar="INTEGER", help="Another budget than the file's.")
     ] = None,
@@ -37,7 +39,9 @@ def run(
         from dowse.errors import InputError
         from dowse.experiment.file import load_experiment
 
-        experiment = load_experiment(file).changed(images=images, budget=budget, target_name=name)
+        experiment = load_experiment(file).changed(
+            images=images, budget=budget, target_name=name, size=size, channels=channels
+        )
         if probe and not dry_run:
             raise InputError("--probe says what --dry-run may ask: a run asks anyway, leave it out")
         if dry_run:

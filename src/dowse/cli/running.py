@@ -167,9 +167,15 @@ def check_device(device: str, *, here: bool) -> None:
 @contextmanager
 def _telling_warnings(manner: Manner, report: "Reporter") -> Iterator[None]:
     """Warnings of this process are told like all else; where nothing is told they go to standard error, as ever."""
+    from dowse.errors import TargetNote
+
+    def tell(message: Warning | str, *_: object) -> None:
+        report.message(str(message) if isinstance(message, TargetNote) else f"warning: {message}")
+
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if manner.quiet else "always", TargetNote)
         if not manner.quiet:
-            warnings.showwarning = lambda message, *_: report.message(f"warning: {message}")
+            warnings.showwarning = tell
         yield
 
 

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from dowse.core.answers import Reader
 from dowse.errors import InputError
+from dowse.settings import Outputs
 
 Shape = tuple[int, int, int]
 DIFFERENT_IN_TRAINING = (_BatchNorm, _DropoutNd)
@@ -107,8 +109,16 @@ class Target:
         """Itself, its weights moved, where it has any in this process."""
         return self
 
+    def expect(self, outputs: Outputs) -> None:
+        """From now on answers are taken for "logits" or for "probs"; who can answer with either does."""
+
     def close(self) -> None:
         """Let go of connections."""
+
+    @property
+    def form(self) -> str | None:
+        """How images go in and scores come out, in words, where that had to be found out; None where nothing had."""
+        return None
 
     @property
     def name(self) -> str:
@@ -134,7 +144,8 @@ def as_target(given: Any) -> Target:
     """A Target of whatever maps points to scores: a Target as it is, a module, or any callable.
 
     Of the latter two those attributes of Target are read, once, that they have; nobody asks again whether something has
-    one. Models of other forms than tensors (n, C, H, W) to tensors (n, K) become callables in `dowse.targets.spec`.
+    one. Answers of other forms than tensors (n, K) are read by `core.answers`; models that take other forms than
+    tensors (n, C, H, W), or cannot be called, become targets in `dowse.targets.model`.
     """
     if isinstance(given, Target):
         return given
@@ -148,10 +159,13 @@ class AdaptedTarget(Target):
 
     Args:
         given: From points to scores, with any of the attributes of Target.
+
+    Attributes:
+        read: Makes scores of answers that are no tensors (n, K).
     """
 
     def __init__(self, given: Callable[..., Tensor]) -> None:
-        self.given = given
+        self.given, self.read = given, Reader()
         self.module = given if isinstance(given, nn.Module) else None
         self.takes_row_seeds = bool(getattr(given, "takes_row_seeds", False))
         self.differentiable = bool(getattr(given, "differentiable", self.module is not None))
@@ -164,7 +178,9 @@ class AdaptedTarget(Target):
         self.tell_resends = getattr(given, "tell_resends", super().tell_resends)  # type: ignore[method-assign]
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
-        return self.given(points, seeds=seeds) if self.takes_row_seeds else self.given(points)
+        answer = self.given(points, seeds=seeds) if self.takes_row_seeds else self.given(points)
+        scores: Tensor = self.read(answer, len(points))
+        return scores
 
     def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
         if self._deliver is None:
@@ -176,8 +192,15 @@ class AdaptedTarget(Target):
             self.module.to(device, dtype)
         return self
 
+    def expect(self, outputs: Outputs) -> None:
+        self.read.expects = outputs
+
     def close(self) -> None:
         self._close()
+
+    @property
+    def form(self) -> str | None:
+        return f"float NCHW in, {self.read.words} out" if self.read.adapted else None
 
     @property
     def name(self) -> str:
@@ -212,15 +235,11 @@ def checked_scores(scores: object, n: int) -> Tensor:
 
 
 def _remedy(answer: object) -> str:
-    """How to make scores of what frameworks answer with, where that is known."""
-    if isinstance(answer, Mapping) and "logits" in answer:
-        return ": give lambda x: model(x)['logits']"
-    if hasattr(answer, "logits"):
-        return ": give lambda x: model(x).logits"
+    """How to make scores of what a model answers with, where that is known."""
     if isinstance(answer, Mapping):
         return f": it holds {', '.join(map(repr, answer))}; give lambda x: model(x)[…] with the one that has the scores"
+    if getattr(answer, "ndim", 2) == 1 and "int" in str(getattr(answer, "dtype", "")):
+        return ", which look like labels: let it answer with probabilities or logits"
     if isinstance(answer, tuple):
-        return ": give lambda x: model(x)[0], if the scores come first"
-    if isinstance(answer, list) or type(answer).__name__ == "ndarray":
-        return ": give lambda x: torch.as_tensor(model(x.numpy()))"
+        return ": give lambda x: model(x)[i] with the place i of the scores"
     return ""

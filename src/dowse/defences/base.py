@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.target import Delivery, Kind, Target, TargetLike, as_target, in_training_mode, kind_of
+from dowse.settings import Outputs
 
 LARGEST_SEED = 2**63 - 1
 BEHIND = 0x2545F4914F6CDD1D  # sets apart the draws of a noisy defence that stands behind another one
@@ -61,9 +62,18 @@ class Defence(nn.Module, Target):
         """As what is behind does."""
         self._behind.tell_resends(tell)
 
+    def expect(self, outputs: Outputs) -> None:
+        """As what is behind does."""
+        self._behind.expect(outputs)
+
     def close(self) -> None:
         """Close what is behind."""
         self._behind.close()
+
+    @property
+    def form(self) -> str | None:
+        """Of what is behind."""
+        return self._behind.form
 
     @property
     def kind(self) -> Kind | None:

@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from dowse.attacks.registry import find_method
+from dowse.core.target import Shape
 from dowse.errors import InputError, choose, nearest
+from dowse.images.image_set import Size, parse_size
 from dowse.images.sources import LABELS
 from dowse.machine.packages import SHARED_FOLDER, SHARED_VARIABLE
-from dowse.settings import LARGEST_SIDE, ExperimentSettings, settings_of
+from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import with_rate
 from dowse.targets.spec import without_pace
 
@@ -63,7 +65,6 @@ def _as_written(spoken: Any) -> Any:
 LONGEST_NAME = 100  # letters of a target's name
 Many = Annotated[tuple[T, ...], BeforeValidator(as_tuple)]
 Count = Annotated[int, Field(ge=1)]
-Side = Annotated[int, Field(ge=1, le=LARGEST_SIDE)]
 
 
 class _Strict(BaseModel):
@@ -116,13 +117,26 @@ class ImagesTable(_Strict):
         path: A folder, an .npz or .safetensors file, or one image file.
         count: How many of them, from the first; all if left out.
         labels: "auto" takes those that come with the set, "target" the target's own; else a CSV file, for a folder.
-        size: The side they are scaled and cropped to; the target's input size if left out.
+        size: What they are scaled and cropped to, a side or "HEIGHTxWIDTH"; the target's input size if left out.
+        channels: 1 for grey pictures, 3 for RGB; the target's if left out, or their own.
     """
 
     path: str
     count: Count | None = None
     labels: str = "auto"
-    size: Side | None = None
+    size: Annotated[int | tuple[int, int], BeforeValidator(parse_size)] | None = None
+    channels: Literal[1, 3] | None = None
+
+    def fitting(self, shape: Shape | None) -> tuple[Size, int | None]:
+        """The size and the channels of images for a target that takes (C, H, W), or does not say."""
+        channels = shape[0] if shape is not None and shape[0] in (1, 3) else None
+        return self.size or (None if shape is None else shape[1:]), self.channels or channels
+
+    def suffix(self, shape: Shape | None) -> str:
+        """What makes another image set of the same files, for a target that takes (C, H, W), or does not say."""
+        size = self.size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
+        words = "" if size is None else f"@{size if isinstance(size, int) else 'x'.join(map(str, size))}"
+        return words if self.channels is None else f"{words}@{self.channels} channels"
 
 
 class MethodTable(Words):
@@ -198,14 +212,20 @@ class Experiment(Words):
         save: str | None = None,
         rate: float | None = None,
         target_name: str | None = None,
+        size: str | int | None = None,
+        channels: int | None = None,
     ) -> "Experiment":
-        """The experiment with another budget, another way to save, every run cut down to so many images, its http
-        targets limited to so many rows a second, or its only target called so."""
+        """The experiment with another budget, another way to save, every run cut down to so many images, those of
+        another size or number of channels, its http targets limited to so many rows a second, or its only target
+        called so."""
         said: dict[str, Any] = {}
+        about = {"size": None if size is None else parse_size(size), "channels": channels}
+        if channels not in (None, 1, 3):
+            raise InputError(f"--channels is 1 for grey images or 3 for RGB, got {channels}")
         if images is not None:
-            count = min(images, self.images.count or images)
-            methods = tuple(method.at_most(images) for method in self.method)
-            said |= {"images": self.images.model_copy(update={"count": count}), "method": methods}
+            about["count"] = min(images, self.images.count or images)
+            said["method"] = tuple(method.at_most(images) for method in self.method)
+        said["images"] = self.images.model_copy(update={word: one for word, one in about.items() if one is not None})
         if budget is not None:
             said["budget"] = budget
         if save is not None:

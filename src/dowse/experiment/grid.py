@@ -8,13 +8,14 @@ from typing import Any
 from dowse.attacks.adapter import AnyMethod
 from dowse.attacks.registry import default_options, find_method, without_preset
 from dowse.core.method import loss_of
+from dowse.core.target import Shape
 from dowse.errors import InputError
 from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
 from dowse.experiment.spec import PlannedRun, RunSpec
 from dowse.images.image_set import ImageSource
 from dowse.machine.importing import check_trusted
 from dowse.settings import ExperimentSettings, settings_of
-from dowse.targets import input_size
+from dowse.targets import input_shape
 from dowse.targets.exported import weights_digest
 
 DEFAULTS = {name: setting.default for name, setting in settings_of(ExperimentSettings).items()}
@@ -23,13 +24,12 @@ AXES = (*ABOUT_SURROGATES, *(word for word in GRID if word not in ABOUT_SURROGAT
 
 
 def plans_of(
-    experiment: Experiment, source: ImageSource, size_of: Callable[[str], int | None] = input_size
+    experiment: Experiment, source: ImageSource, shape_of: Callable[[str], Shape | None] = input_shape
 ) -> list[PlannedRun]:
-    """The grid of an experiment on an image set, each run with its id; size_of tells what images a target takes."""
+    """The grid of an experiment on an image set, each run with its id; shape_of tells what images a target takes."""
 
     def image_set(target: str) -> str:
-        size = experiment.images.size or size_of(target)
-        return source.fingerprint if size is None else f"{source.fingerprint}@{size}"
+        return source.fingerprint + experiment.images.suffix(shape_of(target))
 
     return expand(experiment, image_set, weights_digest)
 
@@ -90,7 +90,7 @@ def _words_of(experiment: Experiment, table: MethodTable, method: type[AnyMethod
 def _checked(spec: RunSpec) -> RunSpec:
     """A spec that can be run; InputError else."""
     for named in (spec.target, *spec.surrogate):
-        for module in re.findall(r"\btorch:([\w.]+):", named):
+        for module in re.findall(r"\b(?:torch|python):([\w.]+):", named):
             check_trusted(module)
     if spec.attack.needs_surrogate and not spec.surrogate:
         raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')

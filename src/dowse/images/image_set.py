@@ -1,8 +1,10 @@
 """What an image set is: named, labelled, fingerprinted at once, each image read when its turn comes and made to fit."""
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +13,25 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from dowse.errors import InputError
+from dowse.settings import LARGEST_SIDE
 
+LUMA = (0.299, 0.587, 0.114)
 Size = int | tuple[int, int] | None
 """What images are brought to: a side, or (height, width); None keeps their own."""
+
+
+def parse_size(given: Any) -> int | tuple[int, int]:
+    """A size as people write it, a square as its side: 28, "28", "28x20", "28×20" or [28, 20]."""
+    parts = (
+        re.split(r"[x×]", given) if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
+    )
+    words = [str(part).strip() for part in parts]
+    if len(words) not in (1, 2) or not all(word.isdecimal() and 1 <= int(word) <= LARGEST_SIDE for word in words):
+        raise InputError(
+            f"a size is a side such as 224, or HEIGHTxWIDTH such as 28x20, of 1 to {LARGEST_SIDE} pixels, got {given!r}"
+        )
+    height, width = int(words[0]), int(words[-1])
+    return height if height == width else (height, width)
 
 
 def to_pixels(image: np.ndarray, size: Size) -> Tensor:
@@ -36,6 +54,29 @@ def fitted(image: Tensor, size: Size) -> Tensor:
     scaled = interpolate(image.unsqueeze(0), (h, w), mode="bicubic", antialias=True)[0].clamp_(0, 1)
     top, left = (h - sides[0]) // 2, (w - sides[1]) // 2
     return scaled[:, top : top + sides[0], left : left + sides[1]].contiguous()
+
+
+def to_channels(image: Tensor, channels: int) -> Tensor:
+    """An image (C, H, W) in [0, 1] with so many channels: grey by the luma weights of ITU-R 601, RGB by copies.
+
+    What lies on the 8-bit grid stays on it.
+    """
+    if image.shape[0] == channels:
+        return image
+    if image.shape[0] == 1:
+        return image.expand(channels, -1, -1).contiguous()
+    if channels != 1 or image.shape[0] != 3:
+        raise InputError(f"an image of {image.shape[0]} channels cannot have {channels}: 1 and 3 become each other")
+    grey = (image * image.new_tensor(LUMA).view(3, 1, 1)).sum(0, keepdim=True).clamp(0, 1)
+    levels = (image * 255).round()
+    return (grey * 255).round() / 255 if torch.equal(levels / 255, image) else grey
+
+
+def in_channels(source: "ImageSource", channels: int | None) -> "ImageSource":
+    """An image set whose images have so many channels; None leaves them as they are."""
+    if channels is None:
+        return source
+    return replace(source, read=lambda i, size: to_channels(source.read(i, size), channels))
 
 
 def _sides(size: Size) -> tuple[int, int] | None:

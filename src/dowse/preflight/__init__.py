@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from dowse.core.target import TargetLike, as_target
+from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
 from dowse.preflight.findings import Finding, Preflight, Verdict, as_record
 from dowse.settings import Outputs
+from dowse.targets import open_target
 
 __all__ = ["Finding", "Preflight", "Verdict", "as_record", "preflight"]
 
@@ -25,13 +26,14 @@ def preflight(
     """Ask a target a few dozen questions and say what a run should know.
 
     Args:
-        target: From points (n, C, H, W) in [0, 1] to scores (n, K).
+        target: From points (n, C, H, W) in [0, 1] to scores (n, K), or any other model that `dowse.attack` takes.
         images: A few images, (n, C, H, W) in [0, 1], float32.
         labels: Their true labels, n of them, as far as they are known.
         outputs: What the target is said to answer with, "logits" or "probs".
         seconds: About how long its speed is measured.
     """
-    target = as_target(target)
+    target = open_target(target)
+    target.expect("probs")  # of a model whose answers are read, probabilities are wanted as it shows them
     asking = Asking(target, images)
     findings = [reading.pixels(images)]
     if (mode := reading.mode(target)).verdict is Verdict.WRONG:
@@ -40,6 +42,9 @@ def preflight(
     if asking.scores is None:
         return Preflight(tuple(findings), asking.queries, asking.sent)
     scores = asking.scores
+    if target.form is not None:
+        findings.append(Finding("form", Verdict.GOOD, target.form))
+        outputs = reading.kind_of_scores(scores)  # a run takes them for what they are
     findings += [
         reading.outputs(scores, outputs),
         reading.rounding(scores),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.oracle import FirstAnswer, Oracle
-from dowse.errors import InputError, TargetWarning, warn
+from dowse.errors import InputError, TargetNote, TargetWarning, warn
 from dowse.preflight import reading
 from dowse.preflight.findings import Finding, Verdict
 from dowse.settings import AttackSettings, Outputs
@@ -32,6 +32,8 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
     def read(answers: Sequence[FirstAnswer], drew: bool) -> None:
         scores = torch.cat([answer.scores for answer in answers])
         _check_classes(scores.shape[1])
+        if (form := oracle.target.form) is not None:
+            warn(f"{oracle.target.name}: {form}, as its first answer shows; dowse.Model says otherwise", TargetNote)
         if not bool(scores.isfinite().all()):
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])

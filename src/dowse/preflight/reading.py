@@ -47,7 +47,7 @@ def answer(scores: Tensor) -> Finding:
 def difference(scores: Tensor, images: int) -> Finding:
     """Whether scores, (n, K), of so many different images differ at all."""
     if images > 1 and bool((scores == scores[0]).all()):
-        remedy = "check the scale of its input: it may expect 0 … 255, or normalise twice"
+        remedy = "check the scale of its input: it may expect 0 … 255 (scale=255 of dowse.Model), or normalise twice"
         return Finding("answer", Verdict.WRONG, f"the same scores for {images} different images", remedy)
     return Finding("answer", Verdict.GOOD, "different images have different scores")
 

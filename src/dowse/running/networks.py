@@ -4,10 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from dowse.core.target import Target, as_target
+from dowse.core.target import Shape, Target, as_target
 from dowse.running.instructions import Instructions
 from dowse.surrogates.surrogate import Surrogate, own_size
-from dowse.targets import input_size, open_target, resolve_surrogate
+from dowse.targets import input_shape, input_size, open_target, resolve_surrogate
 
 KEPT = 4
 
@@ -17,13 +17,13 @@ class Networks:
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[object, ...], Any] = OrderedDict()
-        self._sizes: dict[str, int | None] = {}
+        self._shapes: dict[str, Shape | None] = {}
 
-    def input_size(self, spec: str) -> int | None:
-        """As targets.input_size; a target that must be opened for it stays open for the run."""
-        if spec not in self._sizes:
-            self._sizes[spec] = input_size(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
-        return self._sizes[spec]
+    def input_shape(self, spec: str) -> Shape | None:
+        """As targets.input_shape; a target that must be opened for it stays open for the run."""
+        if spec not in self._shapes:
+            self._shapes[spec] = input_shape(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
+        return self._shapes[spec]
 
     def target(self, told: Instructions) -> Target:
         """The target of a run."""

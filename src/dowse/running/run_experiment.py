@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dowse.experiment.file import Experiment
 from dowse.experiment.grid import plans_of
+from dowse.images.image_set import in_channels
 from dowse.images.sources import open_images
 from dowse.running.engines import Engine
 from dowse.running.instructions import Instructions
@@ -46,12 +47,13 @@ def run_experiment(
         What became of each run, in the order of the grid.
     """
     images = open_images(experiment.images.path, experiment.images.labels)
-    plans, report, finished = plans_of(experiment, images, engine.input_size), report or Reporter(), []
+    plans, report, finished = plans_of(experiment, images, engine.input_shape), report or Reporter(), []
     with StoreWriter(out, command, keep_answers=keep_answers) as store:
         for plan in plans:
             told = Instructions(spec=plan.spec, log_answers=log_answers, save=experiment.save, device=device)
-            size = experiment.images.size or engine.input_size(plan.spec.target)
-            run = RunUnderWay(plan, told, images, size, experiment.images.path, store, report, interrupt or Interrupt())
+            size, channels = experiment.images.fitting(engine.input_shape(plan.spec.target))
+            seen = in_channels(images, channels)
+            run = RunUnderWay(plan, told, seen, size, experiment.images.path, store, report, interrupt or Interrupt())
             engine.run(told, run)
             finished.append(run.finish())
     return finished

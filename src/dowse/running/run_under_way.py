@@ -12,6 +12,7 @@ from dowse.core.task import Task
 from dowse.errors import InputError, TargetFailedError, is_count
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
+from dowse.images.image_set import Size as Sides
 from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
@@ -74,7 +75,7 @@ class RunUnderWay:
         plan: What is run, and for how many images.
         told: What workers are told about it.
         images: The image set.
-        size: The side of the images that the target takes; None keeps each image's own.
+        size: The side of the images that the target takes, or (height, width); None keeps each image's own.
         path: Where the image set is, for the record.
         store: Where all is kept.
         report: Who is told.
@@ -84,7 +85,7 @@ class RunUnderWay:
     plan: PlannedRun
     told: Instructions
     images: ImageSource
-    size: int | None
+    size: Sides
     path: str
     store: StoreWriter
     report: Reporter

@@ -1,7 +1,9 @@
 """What is attacked: networks, ONNX files and model servers, each named by a spec string; and masks on their answers."""
 
 from dowse.targets.mask import Mask
-from dowse.targets.shapes import declared_shape, input_size, parse_shape
+from dowse.targets.model import Model
+from dowse.targets.options import parse_shape
+from dowse.targets.shapes import declared_shape, input_shape, input_size
 from dowse.targets.spec import (
     Spec,
     open_target,
@@ -15,8 +17,10 @@ from dowse.targets.spec import (
 
 __all__ = [
     "Mask",
+    "Model",
     "Spec",
     "declared_shape",
+    "input_shape",
     "input_size",
     "open_target",
     "parse_shape",

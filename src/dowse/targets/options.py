@@ -1,5 +1,6 @@
-"""The options of ONNX and HTTP targets, as values in Python or as text in a spec, checked before use."""
+"""The options of targets, as values in Python or as text in a spec, checked before use."""
 
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -7,9 +8,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
 from dowse.errors import InputError, choose, count, nearest, positive
+from dowse.settings import LARGEST_SIDE, Outputs
 from dowse.wording import without_password
 
 Layout = Literal["NCHW", "NHWC"]
+AnyLayout = Literal["NCHW", "NHWC", "NHW"]
+Arrays = Literal["torch", "numpy"]
+PixelType = Literal["uint8", "float32", "float64", "float16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +54,49 @@ class InputOptions(Options):
 
     def __post_init__(self) -> None:
         if self.layout is not None:
+            object.__setattr__(self, "layout", str(self.layout).upper())
             choose("layout", self.layout, typing.get_args(Layout))
         if self.scale is not None:
             positive(scale=self.scale)
         for value in self.std or ():
             positive(std=value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Options):
+    """What is said of a model of this process instead of being found out; `dowse.targets.model.Model` explains it."""
+
+    layout: AnyLayout | None = None
+    dtype: PixelType | None = None
+    scale: float | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    arrays: Arrays | None = None
+    flat: bool | None = None
+    call: str | None = None
+    outputs: Outputs | None = None
+    shape: Any = None
+
+    def __post_init__(self) -> None:
+        if self.layout is not None:
+            object.__setattr__(self, "layout", str(self.layout).upper())
+        words = {"layout": AnyLayout, "dtype": PixelType, "arrays": Arrays, "outputs": Outputs}
+        for name, known in words.items():
+            if getattr(self, name) is not None:
+                choose(name, getattr(self, name), typing.get_args(known))
+        for name in ("mean", "std"):
+            value = getattr(self, name)
+            if isinstance(value, int | float):
+                object.__setattr__(self, name, (float(value),))
+            elif value is not None:
+                object.__setattr__(self, name, tuple(value))
+        if self.scale is not None:
+            positive(scale=self.scale)
+        for value in self.std or ():
+            positive(std=value)
+        if self.shape is not None:
+            text = self.shape if isinstance(self.shape, str) else "x".join(map(str, self.shape))
+            object.__setattr__(self, "shape", parse_shape(text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +160,17 @@ class HttpOptions(InputOptions):
             raise InputError(f"retries must be 0 or more, got {self.retries!r}")
         if self.token_env is not None and self.token_file is not None:
             raise InputError("token_env= and token_file= both say where the token is: give one of them")
+
+
+def parse_shape(text: str) -> tuple[int, int, int]:
+    """(C, H, W) of "3x224x224" or "3×224×224"."""
+    parts = re.split(r"[x×,]", text.strip())
+    if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"a shape is written CxHxW, for example 3x224x224, got {text!r}")
+    c, h, w = map(int, parts)
+    if max(c, h, w) > LARGEST_SIDE:
+        raise InputError(f"no side of an image may be larger than {LARGEST_SIDE}, got {text!r}")
+    return c, h, w
 
 
 def refuse_password(url: str) -> None:

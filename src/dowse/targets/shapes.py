@@ -1,4 +1,4 @@
-"""What images a target takes, as far as it or its name says so, and how a shape is written."""
+"""What images a target takes, as far as it or its name says so."""
 
 import re
 from collections.abc import Callable
@@ -6,20 +6,10 @@ from functools import lru_cache
 
 from dowse import models
 from dowse.core.target import Shape, Target, TargetLike, as_target
-from dowse.errors import InputError
-from dowse.settings import LARGEST_SIDE
+from dowse.targets.options import parse_shape
 from dowse.targets.spec import Spec, open_target, parse_spec
 
-
-def parse_shape(text: str) -> Shape:
-    """(C, H, W) of "3x224x224" or "3×224×224"."""
-    parts = re.split(r"[x×,]", text.strip())
-    if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"a shape is written CxHxW, for example 3x224x224, got {text!r}")
-    c, h, w = map(int, parts)
-    if max(c, h, w) > LARGEST_SIDE:
-        raise InputError(f"no side of an image may be larger than {LARGEST_SIDE}, got {text!r}")
-    return c, h, w
+DECLARING = ("onnx", "http", "https")  # the kinds that say what images they take when they are opened
 
 
 def declared_shape(spec: str | Spec, target: TargetLike) -> Shape | None:
@@ -28,17 +18,23 @@ def declared_shape(spec: str | Spec, target: TargetLike) -> Shape | None:
 
 
 def input_size(spec: str, opened: Callable[[str], Target] | None = None) -> int | None:
-    """The side of the square images that a target or surrogate takes; None if it does not say, or takes any.
+    """The side of the square images that a target or surrogate takes, as `input_shape` says; None for any others."""
+    shape = input_shape(spec, opened)
+    return shape[1] if shape is not None and shape[1] == shape[2] else None
 
-    A built-in model's name tells it. An ONNX file and a model server must be asked what they declare: the target that
-    `opened` gives, or one that is opened for it and closed again.
+
+def input_shape(spec: str, opened: Callable[[str], Target] | None = None) -> Shape | None:
+    """(C, H, W) of the images that a target or surrogate takes; None if it does not say, or takes any.
+
+    A built-in model's name tells it. Others must be asked what they declare: the target that `opened` gives, or one
+    that is opened for it and closed again. Of a user's own code only the options are read.
     """
     parsed = parse_spec(spec)
-    if parsed.kind not in ("onnx", "http", "https"):
-        shape = _implied_shape(parsed)
-    else:
-        shape = _asked_shape(spec) if opened is None else opened(spec).input_shape
-    return shape[1] if shape is not None and shape[1] == shape[2] else None
+    if parsed.kind in DECLARING:
+        return _asked_shape(spec) if opened is None else opened(spec).input_shape
+    if parsed.kind in ("torch", "python") and re.fullmatch(r"\d+x\d+x\d+", said := parsed.options.get("shape", "")):
+        return parse_shape(said)
+    return _implied_shape(parsed)
 
 
 @lru_cache(maxsize=64)

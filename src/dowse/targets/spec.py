@@ -18,6 +18,7 @@ from torch import nn
 from dowse.core.target import Target, as_target
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
+from dowse.targets.model import OF_THE_PROTOCOL, Model
 from dowse.targets.options import HttpOptions, OnnxOptions, refuse_password
 from dowse.wording import without_password
 
@@ -25,7 +26,7 @@ Weights = str | os.PathLike[str] | None
 Resolved = Target | nn.Module
 
 TORCH_KINDS = ("dowse", "torch", "torchvision", "timm")
-KINDS = (*TORCH_KINDS, "onnx", "http", "https")
+KINDS = (*TORCH_KINDS, "python", "onnx", "http", "https")
 PACE = ("rate", "connections", "timeout", "retries", "longest_wait")  # what changes no answer, only when it comes
 
 
@@ -116,7 +117,8 @@ def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) ->
 
     Args:
         spec: For example "dowse:imagenet_resnet18", "torch:package.module:factory", "torchvision:NAME", "timm:NAME",
-            "onnx:PATH", "http://HOST/v2/models/NAME"; defences stand in front ("jpeg:75+…"), options behind ("…#a=1").
+            "python:package.module:function", "onnx:PATH", "http://HOST/v2/models/NAME"; defences stand in front
+            ("jpeg:75+…"), options behind ("…#a=1").
         weights: A file of weights (.safetensors, or a torch file of a state dict), for the torch kinds.
         options: Options of the kind, before those of the spec; None is no value. docs/targets.md lists them.
     """
@@ -144,6 +146,8 @@ def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any)
 def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
     if spec.kind in TORCH_KINDS:
         return torch_targets.load(spec.kind, spec.name, options)
+    if spec.kind == "python":
+        return torch_targets.from_python(spec.name, options)
     if spec.kind == "onnx":
         from dowse.targets.exported import exported_file, is_torch_spec
         from dowse.targets.onnx import OnnxTarget
@@ -183,9 +187,10 @@ def _suggestion(word: str) -> str:
 
 
 def open_target(given: Any) -> Target:
-    """The Target of what a user gives: a spec string, a Target, an nn.Module or any callable from points to scores.
-
-    A model of another form (other layouts, arrays instead of tensors, answers in a dictionary) is to be made a callable
-    from points (n, C, H, W) in [0, 1] to scores (n, K) here, before `as_target` sees it.
-    """
-    return as_target(resolve_target(given) if isinstance(given, str) else given)
+    """The Target of what a user gives: a spec string, a Target, an nn.Module, any callable, or a model with
+    `predict_proba` or `predict`. What it takes and answers with may be of many forms: `dowse.targets.model`."""
+    if isinstance(given, str):
+        given = resolve_target(given)
+    if isinstance(given, Target) or any(hasattr(given, name) for name in OF_THE_PROTOCOL):
+        return as_target(given)
+    return Model(given)

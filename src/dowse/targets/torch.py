@@ -1,8 +1,9 @@
-"""Targets that are torch modules: built in, from a user's own factory, from torchvision or from timm."""
+"""Targets of this process by name: networks built in, of torchvision or timm, and what a user's own code makes."""
 
 import ast
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
@@ -16,12 +17,18 @@ from dowse.machine import cpu
 from dowse.machine.importing import imported
 from dowse.models.layers import Normalize
 from dowse.models.weights import read
+from dowse.targets.model import Model
+from dowse.targets.options import ModelOptions
 
+ABOUT_MODELS = frozenset(one.name for one in fields(ModelOptions))
 RESCALING = ("googlenet", "inception_v3")  # their weights expect an input that torchvision rescales only if told to
 
 
-def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module:
-    """The module of a spec `kind:name`, frozen and in eval mode: points (n, C, H, W) in [0, 1] -> logits (n, K)."""
+def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module | Model:
+    """The module of a spec `kind:name`, frozen and in eval mode: points (n, C, H, W) in [0, 1] -> logits (n, K).
+
+    A Model where a factory of a user's own makes something else, or options say what it takes.
+    """
     options = dict(options)
     weights = options.pop("weights", None)
     if kind == "torch":
@@ -33,34 +40,55 @@ def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module:
     return {"torchvision": _from_torchvision, "timm": _from_timm}[kind](name, weights)
 
 
-def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) -> nn.Module:
-    """What `package.module:factory` makes: a function that returns a module is called, a module is taken as it is."""
+def _from_factory(name: str, weights: str | None, options: Mapping[str, Any]) -> nn.Module | Model:
+    """What `package.module:factory` makes: a function that returns a module is called, a module is taken as it is.
+
+    Options that say what a model takes are about what is made, unless the factory has a parameter of that name.
+    """
     module_name, _, attribute = name.partition(":")
     if not attribute:
         raise InputError(f"torch:{name} names no factory: write torch:package.module:factory")
     made = factory = imported(module_name, attribute)
-    if not isinstance(factory, nn.Module):
+    if isinstance(factory, nn.Module):
+        own, about = {}, dict(options)
+        if unknown := sorted(set(options) - ABOUT_MODELS):
+            raise InputError(f"torch:{name} is a module already and takes no options, got {', '.join(unknown)}")
+    else:
         if not callable(factory):
             raise InputError(
                 f"torch:{name} must be a module or a function that makes one, got {type(factory).__name__}"
             )
-        made = _made(name, factory, {key: _literal(value) for key, value in options.items()})
-    elif options:
-        raise InputError(f"torch:{name} is a module already and takes no options, got {', '.join(sorted(options))}")
-    if not isinstance(made, nn.Module):
-        raise InputError(f"torch:{name} must make an nn.Module, it made a {type(made).__name__}")
-    return _finished(made, weights, name)
+        theirs = _parameters(factory)
+        about = {key: value for key, value in options.items() if key in ABOUT_MODELS and not theirs(key)}
+        own = {key: _literal(value) for key, value in options.items() if key not in about}
+        made = _made(name, factory, own)
+    if isinstance(made, nn.Module):
+        made = _finished(made, weights, name)
+        return Model.of(made, about) if about else made
+    if weights is not None:
+        raise InputError(f"torch:{name} makes a {type(made).__name__}, which takes no weights: leave them out")
+    return Model.of(made, about)
 
 
-def _made(name: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+def _parameters(factory: Callable[..., Any]) -> Callable[[str], bool]:
+    """Tells whether a factory takes a keyword of a name."""
+    try:
+        parameters = signature(factory).parameters
+    except (TypeError, ValueError):
+        return lambda name: False
+    anything = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return lambda name: anything or name in parameters
+
+
+def _made(name: str, factory: Callable[..., Any], options: Mapping[str, Any], kind: str = "torch") -> Any:
     """What a factory makes with these options; that it cannot, or fails, is an InputError with its cause."""
     try:
         signature(factory).bind(**options)
     except TypeError as error:
         given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no option"
         raise InputError(
-            f"torch:{name} takes {signature(factory)}, got {given}: {error}. Options stand behind it: "
-            f"torch:{name}#OPTION=VALUE&OPTION=VALUE"
+            f"{kind}:{name} takes {signature(factory)}, got {given}: {error}. Options stand behind it: "
+            f"{kind}:{name}#OPTION=VALUE&OPTION=VALUE"
         ) from error
     except ValueError:  # some functions that are not written in Python do not say what they take
         pass
@@ -69,7 +97,32 @@ def _made(name: str, factory: Callable[..., Any], options: Mapping[str, Any]) ->
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"torch:{name} failed to make a network: {type(error).__name__}: {error}") from error
+        raise InputError(f"{kind}:{name} failed to make a network: {type(error).__name__}: {error}") from error
+
+
+def from_python(name: str, options: Mapping[str, Any]) -> Model:
+    """The model `package.module:name` of a user's own: a function of images, any object that is a model, or a function
+    of no arguments that makes one."""
+    module_name, _, attribute = name.partition(":")
+    if not attribute:
+        raise InputError(f"python:{name} names no function: write python:package.module:function")
+    found = imported(module_name, attribute)
+    if callable(found) and not isinstance(found, nn.Module) and _needs_nothing(found):
+        found = _made(name, found, {}, kind="python")
+    if isinstance(found, nn.Module):
+        found = _finished(found, None, name)
+    return Model.of(found, options)
+
+
+def _needs_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function takes no argument by position, so that it cannot be a model but may make one."""
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        return True
+    except ValueError:
+        return False
+    return isinstance(function, type)
 
 
 def _from_torchvision(name: str, weights: str | None) -> nn.Module:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.running.instructions import Instructions
 from dowse.running.networks import Networks
@@ -52,8 +53,8 @@ class Engine(Protocol):
         """
         ...
 
-    def input_size(self, spec: str) -> int | None:
-        """The side of the square images that a target takes; None if it does not say, or takes any."""
+    def input_shape(self, spec: str) -> Shape | None:
+        """(C, H, W) of the images that a target takes; None if it does not say, or takes any."""
         ...
 
     def close(self) -> None:
@@ -71,9 +72,9 @@ class LocalEngine:
         """As Engine.run."""
         attack_tasks(told, iter(work.take, None), work.commit, self.networks)
 
-    def input_size(self, spec: str) -> int | None:
-        """As Engine.input_size; what must be opened for it stays open for the attacks."""
-        return self.networks.input_size(spec)
+    def input_shape(self, spec: str) -> Shape | None:
+        """As Engine.input_shape; what must be opened for it stays open for the attacks."""
+        return self.networks.input_shape(spec)
 
     def close(self) -> None:
         """Let go of the networks."""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.errors import InputError, WorkerFailedError, count
 from dowse.running.engines.base import Tell, Work, warn
@@ -29,7 +30,7 @@ from dowse.running.engines.messages import (
 )
 from dowse.running.instructions import Instructions
 from dowse.store.events import Ended, Event, NewAnswer, Reserved, Round
-from dowse.targets import input_size
+from dowse.targets import input_shape
 
 ATTEMPTS = 3  # so many workers lost on the same task, or in the same place, with no answer in between, end a run
 TICK = 1.0  # seconds of silence after which the runner is asked whether to go on
@@ -61,9 +62,9 @@ class Pool:
             self._end(State.STARTING, State.BUSY, at_once=True)
             raise
 
-    def input_size(self, spec: str) -> int | None:
-        """As Engine.input_size, asked in the runner's process."""
-        return input_size(spec)
+    def input_shape(self, spec: str) -> Shape | None:
+        """As Engine.input_shape, asked in the runner's process."""
+        return input_shape(spec)
 
     def close(self) -> None:
         """End all workers."""

@@ -1,0 +1,264 @@
+"""Models as people have them: whatever they take and answer with, they become Targets here, without a wrapper."""
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.core.target import AdaptedTarget, Delivery, Shape, checked_scores
+from dowse.errors import InputError
+from dowse.settings import Outputs
+from dowse.targets.form import image_shape
+from dowse.targets.options import AnyLayout, Arrays, ModelOptions, PixelType
+from dowse.targets.pixels import Pixels
+
+METHODS = ("predict_proba", "decision_function", "predict")  # of an object that cannot be called, the first it has
+OF_THE_PROTOCOL = ("takes_row_seeds", "deliver", "tell_resends")  # whoever has one of them speaks as Target does
+NOT_ABOUT_THE_FORM = (InputError, OSError, MemoryError, StopIteration)
+
+
+class Model(AdaptedTarget):
+    """A model as it is: a module, a function, an object with `predict_proba` or `predict`; points -> scores (n, K).
+
+    It is first asked as a Target is, with a tensor (n, C, H, W) of floats in [0, 1]. Where that fails, an image of
+    zeros is tried in other forms, a row each time, until one is answered: numpy arrays, NHWC, 8-bit, flattened. The
+    first question pays for these rows (`sent`), and `form` says what was found. What is said here is not looked for.
+
+    Args:
+        given: The model.
+        layout: "NCHW", "NHWC", or "NHW" for images of one channel without its axis.
+        dtype: "uint8", "float32", "float64" or "float16"; of uint8, pixels are multiplied by 255 and rounded.
+        scale: Pixels in [0, 1] are multiplied by it; None is 255 for uint8 and 1 else.
+        mean: One number or one for each channel, subtracted after scaling.
+        std: One number or one for each channel, divided by after that.
+        arrays: "torch" or "numpy".
+        flat: Whether each image is a row of numbers, (n, D), in the order of the layout.
+        call: The name of the method that is called, such as "predict_proba".
+        outputs: "logits" or "probs"; None sees it in the first answer, where it is no tensor (n, K).
+        shape: (C, H, W) of the images it takes, so that others are brought to it.
+
+    >>> import numpy as np
+    >>> model = Model(lambda x: x.mean(axis=(1, 2)) @ np.eye(3, 2), layout="NHWC", arrays="numpy")
+    >>> model(torch.ones(4, 3, 2, 5)).shape, model.form
+    (torch.Size([4, 2]), 'numpy float NHWC in, logits out')
+    """
+
+    def __init__(
+        self,
+        given: Any,
+        *,
+        layout: AnyLayout | None = None,
+        dtype: PixelType | None = None,
+        scale: float | None = None,
+        mean: Sequence[float] | float | None = None,
+        std: Sequence[float] | float | None = None,
+        arrays: Arrays | None = None,
+        flat: bool | None = None,
+        call: str | None = None,
+        outputs: Outputs | None = None,
+        shape: Shape | None = None,
+    ) -> None:
+        self.options = ModelOptions(
+            layout=layout, dtype=dtype, scale=scale, mean=mean, std=std, arrays=arrays, flat=flat, call=call,
+            outputs=outputs, shape=shape,
+        )  # fmt: skip
+        self.whole, answering = given, _answering(given, call)
+        super().__init__(answering)
+        self.module = given if isinstance(given, nn.Module) else None
+        self.input_shape = self.options.shape or _declared(given, self.options.layout)
+        self.pixels: Pixels | None = None
+        self.read.said = self.read.outputs = outputs
+        by_hand = any(value is not None for value in (layout, dtype, scale, mean, std, arrays, flat, call, outputs))
+        self.read.adapted = self.guessed = by_hand or not callable(given) or answering is not given
+        self.differentiable = self.module is not None and arrays != "numpy" and dtype != "uint8" and not flat
+        self._tell: Callable[[slice], None] = lambda rows: None
+        self.tell_resends = self._told  # type: ignore[method-assign]
+
+    @classmethod
+    def of(cls, given: Any, options: Mapping[str, Any]) -> "Model":
+        """A model with options by name, their values typed or text."""
+        return cls(given, **vars(ModelOptions.of(options)))
+
+    def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
+        """Scores (n, K) of points (n, C, H, W)."""
+        if self.pixels is not None:
+            return self._ask(self.pixels, points)
+        return self._ask_nothing(points) if not len(points) else self._first(points)[0]
+
+    def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
+        """As Target.deliver; the first rows may be handed over more than once."""
+        if self.pixels is not None or not len(points):
+            return Delivery.whole(checked_scores(self(points), len(points)))
+        n, self._handed = len(points), torch.zeros(len(points), dtype=torch.int64)
+        try:
+            scores, handed = self._first(points)
+            return Delivery(checked_scores(scores, n), handed, torch.ones(n, dtype=torch.bool))
+        except Exception as cause:
+            return Delivery(None, self._handed, torch.zeros(n, dtype=torch.bool), cause)
+
+    @property
+    def form(self) -> str | None:
+        """How images go in and scores come out, where that is not as a Target does."""
+        if self.pixels is None or not (self.read.adapted or not self.pixels.plain):
+            return None
+        return f"{self.pixels.words} in, {self.read.words} out"
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return type(self.whole).__name__
+
+    def _told(self, tell: Callable[[slice], None]) -> None:
+        self._tell = tell
+
+    def _ask(self, pixels: Pixels, points: Tensor) -> Tensor:
+        """Scores (n, K), read from the answer about points in a form."""
+        scores: Tensor = self.read(self.given(pixels.encode(points)), len(points))
+        return scores
+
+    def _ask_nothing(self, points: Tensor) -> Tensor:
+        """Scores of no rows, which cost nothing; a module that takes them so takes all so."""
+        forms = self._forms(points)
+        for i, pixels in enumerate(forms):
+            try:
+                scores = checked_scores(self._ask(pixels, points), 0)
+            except Exception:
+                if self.module is None or i + 1 == len(forms):
+                    raise
+                continue
+            if self.module is not None:
+                self._settle(pixels)
+            return scores
+        raise AssertionError("there is always a form")
+
+    def _first(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (n, K) of the first points, and how often each row was handed over, (n,)."""
+        n, forms = len(points), self._forms(points)
+        self._handed = handed = torch.ones(n, dtype=torch.int64)
+        try:
+            scores = checked_scores(self._ask(forms[0], points), n)
+        except NOT_ABOUT_THE_FORM:
+            raise
+        except Exception as error:
+            self._settle(self._found(forms, points, error))
+            if self.pixels is forms[0]:
+                raise  # it takes such images: what failed is another matter
+            self._tell(slice(0, n))
+            handed += 1
+            return self._ask(self.pixels, points), handed
+        self._settle(forms[0])
+        return scores, handed
+
+    def _found(self, forms: Sequence[Pixels], points: Tensor, error: Exception) -> Pixels:
+        """The first form in which an image of zeros is answered; the first one where none is, if the program's own."""
+        zeros, tried = points.new_zeros((1, *points.shape[1:])), []
+        for pixels in forms:
+            self._tell(slice(0, 1))
+            self._handed[0] += 1
+            try:
+                checked_scores(self._ask(pixels, zeros), 1)
+            except Exception as cause:
+                tried.append(f"{pixels.words}: {type(cause).__name__}: {str(cause).partition(chr(10))[0][:100]}")
+                continue
+            return pixels
+        if forms[0].plain and len(forms) and not self.guessed:
+            return forms[0]
+        raise TypeError(
+            f"{self.name} answers images {'×'.join(map(str, points.shape[1:]))} in none of the forms tried "
+            f"({'; '.join(tried)}): say layout=, dtype=, scale=, call= or shape= of dowse.Model, behind # in a spec"
+        ) from error
+
+    def _settle(self, pixels: Pixels) -> None:
+        self.pixels = pixels
+        if not pixels.plain:
+            self.read.adapted = True
+            self.differentiable = self.differentiable and pixels.differentiable
+
+    def _forms(self, points: Tensor) -> list[Pixels]:
+        """The forms to be tried, the likeliest first, as far as nothing else was said."""
+        shape = tuple(points.shape[1:])
+        forms = [form for form in _likely(self.whole, self.given, shape) if form.agrees(self.options)]
+        made = dict.fromkeys(form.with_scale(self.options) for form in forms)
+        return list(made) or [Pixels.said(self.options)]
+
+
+def _answering(given: Any, call: str | None) -> Callable[..., Any]:
+    """What is called: the model itself, or a method of it."""
+    if call is not None:
+        method = getattr(given, call, None)
+        if not callable(method):
+            raise InputError(f"{type(given).__name__} has no method {call!r}: call= names the one that answers")
+        return _quiet(method)
+    if callable(given) and not _like_keras(given):
+        made: Callable[..., Any] = given
+        return made
+    method = next((found for name in METHODS if callable(found := getattr(given, name, None))), None)
+    if method is None:
+        raise InputError(
+            "a target must be a module, a callable, a spec string, or have predict_proba or predict, got "
+            f"{type(given).__name__}"
+        )
+    return _quiet(method)
+
+
+def _quiet(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Keras draws a bar for every call, unless it is told not to."""
+    try:
+        talks = "verbose" in signature(method).parameters
+    except (TypeError, ValueError):
+        talks = False
+    return (lambda x: method(x, verbose=0)) if talks else method
+
+
+def _like_keras(given: Any) -> bool:
+    """Whether a model is called by `predict` though it can be called itself: it declares (None, …, C)."""
+    shape = getattr(given, "input_shape", None)
+    return (
+        not isinstance(given, nn.Module)
+        and callable(getattr(given, "predict", None))
+        and isinstance(shape, tuple)
+        and len(shape) in (2, 4)
+        and shape[0] is None
+    )
+
+
+def _declared(given: Any, layout: AnyLayout | None) -> Shape | None:
+    """(C, H, W) of the images that a model says it takes."""
+    shape = getattr(given, "input_shape", None)
+    if not isinstance(shape, tuple | list | torch.Size) or len(shape) not in (3, 4):
+        return None
+    if len(shape) == 3 and shape[0] is not None:
+        c, h, w = shape
+        return c, h, w
+    return image_shape(list(shape), None if layout == "NHW" else layout)
+
+
+def _likely(given: Any, method: Callable[..., Any], shape: tuple[int, ...]) -> list[Pixels]:
+    """Forms in the order in which they are tried for images (C, H, W)."""
+    flat = Pixels("numpy", "NHWC", flat=True)
+    grey: list[AnyLayout] = ["NHW"] if shape[0] == 1 else []
+    arrays = [
+        Pixels("numpy", layout, dtype)
+        for dtype in (None, "uint8")
+        for layout in (("NCHW", "NHWC", *grey) if dtype is None else ("NHWC", *grey, "NCHW"))
+    ]
+    tensors = [Pixels("torch", layout, dtype) for dtype in (None, "uint8") for layout in ("NCHW", "NHWC", *grey)]
+    if isinstance(given, nn.Module):
+        return tensors
+    features = getattr(given, "n_features_in_", getattr(getattr(method, "__self__", None), "n_features_in_", None))
+    if isinstance(features, int):
+        pixels = torch.Size(shape).numel()
+        if features != pixels:
+            raise InputError(
+                f"{type(given).__name__} takes {features} numbers an image, these are {'×'.join(map(str, shape))} = "
+                f"{pixels}: give images of its size and channels (--size, --channels)"
+            )
+        return [flat]
+    if _like_keras(given):
+        channels_first = len(given.input_shape) == 4 and given.input_shape[1] == shape[0] != given.input_shape[3]
+        return [flat] if len(given.input_shape) == 2 else [Pixels("numpy", "NCHW" if channels_first else "NHWC")]
+    if callable(given):
+        return [tensors[0], *arrays, *tensors[1:], flat]
+    return [flat, *arrays, *tensors]
