@@ -17,7 +17,6 @@ from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.method import take_facts
 from dowse.core.observers import Observer
 from dowse.core.result import End, Outcome, Result, some_attacked
-from dowse.core.target import TargetLike
 from dowse.core.task import Task
 from dowse.errors import InputError, TargetFailedError
 from dowse.estimators.base import Estimator
@@ -25,10 +24,11 @@ from dowse.maths.geometry import Ball
 from dowse.prepare import OnProgress, Run
 from dowse.settings import AcceptWord, AttackSettings, Combine, LossName, Norm, Outputs
 from dowse.surrogates.surrogate import SurrogateLike
+from dowse.targets.model import ModelLike
 
 
 def attack(
-    target: TargetLike | str,
+    target: ModelLike | str,
     x: Tensor,
     y: Labels | None = None,
     *,
@@ -110,7 +110,7 @@ def attack(
     return _attacked(target, x, y, target_labels, ids, settings, **live)
 
 
-def stream(target: TargetLike | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
+def stream(target: ModelLike | str, images: Iterable[Any], **settings: Any) -> Iterator[Outcome]:
     """Attack any number of images lazily and yield each Outcome as it comes, in the order in which they end.
 
     Memory depends on concurrency, q and the image's size, never on the number of images. Each image is checked as it
@@ -157,7 +157,7 @@ class Estimate:
 
 
 def estimate(
-    target: TargetLike | str,
+    target: ModelLike | str,
     x: Tensor,
     y: Labels | None = None,
     *,
@@ -198,7 +198,7 @@ def estimate(
 
 
 def _attacked(
-    target: TargetLike | str,
+    target: ModelLike | str,
     x: Tensor,
     y: Labels | None,
     target_labels: Labels | None,

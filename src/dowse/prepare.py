@@ -19,7 +19,6 @@ from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.result import Outcome
 from dowse.core.seeds import image_id
-from dowse.core.target import TargetLike
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count
 from dowse.maths.geometry import Ball, make_ball
@@ -30,6 +29,7 @@ from dowse.settings import AttackSettings
 from dowse.surrogates.prior import as_prior
 from dowse.surrogates.surrogate import SurrogateLike
 from dowse.targets import Mask, open_target
+from dowse.targets.model import ModelLike
 
 OnProgress = Callable[[Progress], None]
 
@@ -49,7 +49,7 @@ class Run:
 
     def __init__(
         self,
-        target: TargetLike | str,
+        target: ModelLike | str,
         settings: AttackSettings,
         like: Tensor,
         *,

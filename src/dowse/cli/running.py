@@ -169,13 +169,13 @@ def _telling_warnings(manner: Manner, report: "Reporter") -> Iterator[None]:
     """Warnings of this process are told like all else; where nothing is told they go to standard error, as ever."""
     from dowse.errors import TargetNote
 
-    def tell(message: Warning | str, *_: object) -> None:
-        report.message(str(message) if isinstance(message, TargetNote) else f"warning: {message}")
+    def told(message: Warning | str) -> str:
+        return str(message) if isinstance(message, TargetNote) else f"warning: {message}"
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if manner.quiet else "always", TargetNote)
         if not manner.quiet:
-            warnings.showwarning = tell
+            warnings.showwarning = lambda message, *_: report.message(told(message))
         yield
 
 

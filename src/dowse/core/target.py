@@ -136,7 +136,7 @@ class Target:
         return False
 
 
-TargetLike = Target | nn.Module | Callable[..., Tensor]
+TargetLike = Target | nn.Module | Callable[..., Any]
 """What `as_target` takes."""
 
 

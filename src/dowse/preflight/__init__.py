@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
 from dowse.preflight.findings import Finding, Preflight, Verdict, as_record
 from dowse.settings import Outputs
 from dowse.targets import open_target
+from dowse.targets.model import ModelLike
 
 __all__ = ["Finding", "Preflight", "Verdict", "as_record", "preflight"]
 
 
 def preflight(
-    target: TargetLike,
+    target: ModelLike,
     images: Tensor,
     labels: Sequence[int | None] | None = None,
     *,
@@ -32,18 +32,18 @@ def preflight(
         outputs: What the target is said to answer with, "logits" or "probs".
         seconds: About how long its speed is measured.
     """
-    target = open_target(target)
-    target.expect("probs")  # of a model whose answers are read, probabilities are wanted as it shows them
-    asking = Asking(target, images)
+    opened = open_target(target)
+    opened.expect("probs")  # of a model whose answers are read, probabilities are wanted as it shows them
+    asking = Asking(opened, images)
     findings = [reading.pixels(images)]
-    if (mode := reading.mode(target)).verdict is Verdict.WRONG:
+    if (mode := reading.mode(opened)).verdict is Verdict.WRONG:
         findings.append(mode)
     findings.append(_guarded("answer", asking.answer))
     if asking.scores is None:
         return Preflight(tuple(findings), asking.queries, asking.sent)
     scores = asking.scores
-    if target.form is not None:
-        findings.append(Finding("form", Verdict.GOOD, target.form))
+    if opened.form is not None:
+        findings.append(Finding("form", Verdict.GOOD, opened.form))
         outputs = reading.kind_of_scores(scores)  # a run takes them for what they are
     findings += [
         reading.outputs(scores, outputs),

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from dowse.core.target import AdaptedTarget, Delivery, Shape, checked_scores
+from dowse.core.target import AdaptedTarget, Delivery, Shape, TargetLike, checked_scores
 from dowse.errors import InputError
 from dowse.settings import Outputs
 from dowse.targets.form import image_shape
@@ -17,6 +17,18 @@ from dowse.targets.pixels import Pixels
 METHODS = ("predict_proba", "decision_function", "predict")  # of an object that cannot be called, the first it has
 OF_THE_PROTOCOL = ("takes_row_seeds", "deliver", "tell_resends")  # whoever has one of them speaks as Target does
 NOT_ABOUT_THE_FORM = (InputError, OSError, MemoryError, StopIteration)
+
+
+class Predicts(Protocol):
+    """A model as scikit-learn and Keras have them."""
+
+    def predict(self, x: Any, /) -> Any:
+        """Labels, or scores."""
+        ...
+
+
+ModelLike = TargetLike | Predicts
+"""What a user may give beside a spec string."""
 
 
 class Model(AdaptedTarget):
@@ -52,8 +64,8 @@ class Model(AdaptedTarget):
         layout: AnyLayout | None = None,
         dtype: PixelType | None = None,
         scale: float | None = None,
-        mean: Sequence[float] | float | None = None,
-        std: Sequence[float] | float | None = None,
+        mean: Any = None,
+        std: Any = None,
         arrays: Arrays | None = None,
         flat: bool | None = None,
         call: str | None = None,
@@ -71,7 +83,7 @@ class Model(AdaptedTarget):
         self.pixels: Pixels | None = None
         self.read.said = self.read.outputs = outputs
         by_hand = any(value is not None for value in (layout, dtype, scale, mean, std, arrays, flat, call, outputs))
-        self.read.adapted = self.guessed = by_hand or not callable(given) or answering is not given
+        self.read.adapted = self.foreign = by_hand or not callable(given) or answering is not given
         self.differentiable = self.module is not None and arrays != "numpy" and dtype != "uint8" and not flat
         self._tell: Callable[[slice], None] = lambda rows: None
         self.tell_resends = self._told  # type: ignore[method-assign]
@@ -142,12 +154,13 @@ class Model(AdaptedTarget):
         except NOT_ABOUT_THE_FORM:
             raise
         except Exception as error:
-            self._settle(self._found(forms, points, error))
-            if self.pixels is forms[0]:
+            found = self._found(forms, points, error)
+            self._settle(found)
+            if found is forms[0]:
                 raise  # it takes such images: what failed is another matter
             self._tell(slice(0, n))
             handed += 1
-            return self._ask(self.pixels, points), handed
+            return self._ask(found, points), handed
         self._settle(forms[0])
         return scores, handed
 
@@ -163,7 +176,7 @@ class Model(AdaptedTarget):
                 tried.append(f"{pixels.words}: {type(cause).__name__}: {str(cause).partition(chr(10))[0][:100]}")
                 continue
             return pixels
-        if forms[0].plain and len(forms) and not self.guessed:
+        if forms[0].plain and not self.foreign:
             return forms[0]
         raise TypeError(
             f"{self.name} answers images {'×'.join(map(str, points.shape[1:]))} in none of the forms tried "
