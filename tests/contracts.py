@@ -55,6 +55,15 @@ class EngineContract:
         assert os.getpid() not in workers
         assert workshop.complaints == []
 
+    def test_the_account_of_an_image_is_the_same_wherever_it_is_attacked(
+        self, workshop: Workshop, said: Any, tmp_path: Path
+    ) -> None:
+        watched = {**said, "defence": "blacklight:window=3,threshold=16,then=refuse", "budget": 20}
+        rows = run_with(LocalEngine(), watched, tmp_path / "local")
+        assert run_with(workshop.engine, watched, tmp_path / "out") == rows
+        assert sum(refused for *_, refused, _ in rows) > 0
+        assert workshop.complaints == []
+
     def test_killed_workers_lose_nothing(
         self, workshop: Workshop, said: Any, local: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:

@@ -34,7 +34,7 @@ from tests.victims import PROJECT, ROWS, SURROGATE, calls_seen, die, rows_seen, 
 GATE = "DOWSE_TEST_GATE"  # the variable that names the folder where gated targets wait
 TOLD_BY_A_ROW = (
     "position", "checksum", "end", "queries", "label", "predicted", "confidence", "confidence_before", "l2",
-    "linf", "loss",
+    "linf", "loss", "refused", "queries_until_detected",
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ class Counter(nn.Module):
         super().__init__()
         self.target, self.rows, self.batches = target, 0, []
         self.takes_row_seeds = getattr(target, "takes_row_seeds", False)
+        self.detector = getattr(target, "detector", None)
         self.eval()
 
     def forward(self, x: Tensor, **more: Any) -> Tensor:

@@ -77,6 +77,11 @@ class Run:
         opened = open_target(target)
         opened.expect(settings.outputs)
         check_target(opened, like, whitebox=self.attack.whitebox)
+        if opened.detector is not None and settings.repeats > 1:
+            raise InputError(
+                f"repeats={settings.repeats} sends every row again, and {opened.name} refuses a row that it has seen: "
+                "leave repeats at 1"
+            )
         mask = Mask.of(settings.outputs, settings.reveals, settings.decimals)
         loss = settings.loss or loss_of(self.attack, targeted=settings.targeted)
         outputs = settings.outputs if mask is None else "probs"

@@ -91,6 +91,25 @@ def test_run_then_status_then_rows(tmp_path: Path, file: Path) -> None:
     assert f"{run} (prgf q=5)" in unknown.stderr
 
 
+def test_detected_queries_are_told_everywhere(tmp_path: Path, file: Path) -> None:
+    out, guard = tmp_path / "out", "blacklight:window=3,threshold=16"
+    file.write_text(
+        f'''target = "{TARGET}"\ndefence = "{guard}"\nimages = "{image_file(tmp_path, 3)}"\ndtype = "float64"
+        budget = 20\nmethod = {{name = "nes", q = 6}}'''
+    )
+    said = passed("run", file, "--out", out)
+    assert "3 detected after 2.0 queries on average" in " ".join(said.split())
+    found = json.loads(passed("rows", out, "--format", "json"))
+    assert [(row["end"], row["queries"], row["refused"], row["queries_until_detected"], row["refused_share"])
+            for row in found] == [("detected", 2, 1, 2, 0.5)] * 3  # fmt: skip
+    (line,) = csv.DictReader(io.StringIO(passed("report", out, "--format", "csv")))
+    assert (line["detected"], float(line["queries_until_detected"]), float(line["coverage"])) == ("3", 2.0, 0.5)
+    page = Path(out, "report.html")
+    passed("report", out, "--out", page)
+    assert "Queries until detected" in page.read_text()
+    assert End.DETECTED.sentence in page.read_text()
+
+
 def test_rows_of_a_store_without_any_have_a_header(tmp_path: Path) -> None:
     StoreWriter(tmp_path).close()
     assert passed("rows", tmp_path).startswith("run,title,target,")

@@ -19,6 +19,7 @@ from tests.victims import ROWS, rows_seen, tables
 
 OLD = Path(__file__).parents[1] / "old_store"
 BY_A_CLOCK = ("seconds", "finished", "session")
+SINCE = {"refused": 0, "queries_until_detected": None}  # columns that the older version did not know
 
 
 @pytest.fixture
@@ -41,15 +42,32 @@ def test_rows_are_those_of_an_uninterrupted_run_of_the_older_code(
         (run,) = store.runs()
         found = [{"row": _told(vars(row)), "trace": store.trace(row.task)} for row in store.rows()]
         replayed = store.replays(run.id)
-    assert found == [{"row": _nearly(_told(one["row"])), "trace": _columns(one["trace"])} for one in expected]
+    assert found == [{"row": _nearly(_told(one["row"])) | SINCE, "trace": _columns(one["trace"])} for one in expected]
     assert (replayed["replayed"], replayed["restarts"]) == (18, 0)
     paid_for = sum(one["row"]["queries"] for one in expected)
     assert sum(rows_seen(tmp_path / "rows").values()) == paid_for - 50, "50 rows were answered before the kill"
 
 
-def test_a_new_store_has_the_same_tables(half_done: Path, tmp_path: Path) -> None:
-    StoreWriter(tmp_path / "new").close()
-    assert _tables(tmp_path / "new") == _tables(half_done)
+def test_a_store_that_is_gone_on_with_has_the_tables_of_a_new_one(half_done: Path, tmp_path: Path) -> None:
+    """Columns that came later are added, and nothing else: who wrote it can read it as before."""
+    old = _tables(half_done)
+    for folder in (tmp_path / "new", half_done):
+        StoreWriter(folder).close()
+    new = _tables(half_done)
+    assert _tables(tmp_path / "new") == new
+    assert new["rows"] - old["rows"] == {(name, "INTEGER", None, 0) for name in SINCE}
+    assert old["rows"] <= new["rows"]
+    assert {name: of for name, of in old.items() if name != "rows"} == {
+        name: of for name, of in new.items() if name != "rows"
+    }
+
+
+def test_who_only_reads_changes_nothing(half_done: Path) -> None:
+    before = _tables(half_done)
+    with Store(half_done) as store:
+        rows = list(store.rows())
+    assert [(row.refused, row.queries_until_detected) for row in rows] == [(0, None)]
+    assert _tables(half_done) == before
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,16 @@ def nothing_to_claim(store: StoreWriter, budget: int = 100, limit: int = 3) -> b
     return store.claimable(SPEC.id, budget, limit, most=9) == 0 and store.claim(SPEC.id, budget, limit) is None
 
 
+def test_a_row_keeps_what_was_refused_and_a_smaller_budget_cuts_it(store: StoreWriter) -> None:
+    store.write(SPEC.id, [ended(claimed(store), End.BUDGET, queries=90, refused=45, queries_until_detected=20)])
+    (row,) = store.rows()
+    assert (row.refused, row.queries_until_detected, row.refused_share) == (45, 20, 0.5)
+    before, after = row.within(19), row.within(20)
+    assert (before.refused, before.queries_until_detected, before.refused_share) == (0, None, 0.0)
+    assert (after.refused, after.queries_until_detected, after.refused_share) == (None, 20, None)
+    assert not replace(row, end=End.DETECTED).goes_on(1000)
+
+
 def test_a_row_comes_back_as_it_was_written(store: StoreWriter) -> None:
     store.write(SPEC.id, [ended(claimed(store))])
     (row,) = store.rows()

@@ -31,7 +31,7 @@ def attack(
     channels: Annotated[
         int | None, typer.Option(min=1, max=3, help="1 for grey images, 3 for RGB; the target's if left out.")
     ] = None,
-    defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75.")] = "none",
+    defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75 or blacklight.")] = "none",
     weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
 ) -> None:
     """Attack images with one method. Its own options, which `dowse methods NAME` explains, can follow: --q 20,

@@ -31,7 +31,7 @@ def columns() -> list[str]:
     from dowse.store import Row
 
     own = [field.name for field in fields(Row) if field.name not in ("run", "task", "session")]
-    return ["run", *ABOUT_THE_RUN, "success", *own]
+    return ["run", *ABOUT_THE_RUN, "success", *own, "refused_share"]
 
 
 def collect(folder: Path, run: str | None) -> list[dict[str, Any]]:

@@ -265,6 +265,9 @@ def show_table(finished: "Sequence[Finished]") -> None:
         console.print(f"{len(skipped)} images could not be read and were left out:", highlight=False)
         for name, reason in skipped.items():
             console.print(f"  {name}: {reason}", markup=False, highlight=False)
+    for one in finished:
+        if one.summary.detected:
+            console.print(f"{one.plan.spec.id}: {one.summary.detection}", highlight=False)
     wrong = max((one.summary.already_wrong for one in finished), default=0)
     if wrong:
         console.print(f"up to {wrong} images a run were misclassified unchanged and are left out of n", highlight=False)

@@ -3,12 +3,14 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from dowse.core.detection import Memory
 from dowse.core.flow import Answer, Flow, Opening, Query, Question, check
+from dowse.core.reply import Reply
 from dowse.core.seeds import stream
 from dowse.core.task import Task
 from dowse.maths.geometry import Ball, contains
@@ -56,11 +58,22 @@ class Rules:
     verify: int
 
 
-class Conversation:
-    """What is said about one task: its generator, the question it waits on, and the last iterate it showed."""
+class Heard(NamedTuple):
+    """What was answered about the last iterate: f there, and its scores, (K,)."""
 
-    def __init__(self, task: Task, rules: Rules) -> None:
-        self.task, self.rules = task, rules
+    loss: float
+    scores: Tensor
+
+
+class Conversation:
+    """What is said about one task: its generator, the question it waits on, and the last iterate it showed.
+
+    Where the target has a detector, `memory` is what that remembers of this conversation's account.
+    """
+
+    def __init__(self, task: Task, rules: Rules, memory: Memory | None = None) -> None:
+        self.task, self.rules, self.memory = task, rules, memory
+        self.heard: Heard | None = None
         self.flow = _opened(self.task, self.rules)
         self.question: Question | None = None
         self.label = self.task.label
@@ -85,6 +98,11 @@ class Conversation:
         assert self.first is not None
         assert self.label is not None
         return Opening(self.first, self.label, self.task.target_label, objective, surrogates)
+
+    def hear(self, reply: Reply) -> None:
+        """Keep what was answered about an iterate, for rows that are refused later."""
+        if self.memory is not None and self.query.candidate and reply.answer is not None and reply.last is not None:
+            self.heard = Heard(float(reply.answer.loss[reply.last]), reply.answer.scores[reply.last])
 
     def remember(self, query: Query, answer: Answer, row: int) -> bool:
         """Keep a row and its loss if it lies in the ball; whether it does."""

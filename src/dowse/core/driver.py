@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dowse.core.conversation import Accept, Conversation, Rules
-from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
+from dowse.core.flow import Answer, Begin, Look, Note, PriorAt, Pull, Query
+from dowse.core.gate import Gate
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
@@ -67,6 +68,7 @@ class _Driver:
     ) -> None:
         self.rules, self.oracle, self.prior, self.log = rules, oracle, prior, log
         self.concurrency, self.observers = concurrency, observers
+        self.gate = Gate(oracle)
         self.ledger = Ledger()
         self.active: list[Conversation] = []
         self.done = self.fooled = self.queries = 0
@@ -109,7 +111,7 @@ class _Driver:
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
             self.ledger.open(task.index, self.rules.budget)
-            conversation = Conversation(task, self.rules)
+            conversation = Conversation(task, self.rules, self.gate.memory())
             self.active.append(conversation)
             yield from self._advance(conversation, None)
 
@@ -136,7 +138,7 @@ class _Driver:
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
         for conversation in payers:
             self.ledger.charge(conversation.task.index, self._cost(conversation))
-        replies = self.oracle.ask([self._request(conversation) for conversation in payers], self._reserve(payers))
+        replies = self.gate.ask(payers, [self._request(conversation) for conversation in payers], self._reserve)
         for conversation, reply in zip(payers, replies, strict=True):
             self._settle(conversation, reply)
             if self.log is not None:
@@ -164,7 +166,8 @@ class _Driver:
                     break
                 self.ledger.charge(task.index, self._cost(conversation))
                 self._settle(conversation, reply)
-                if reply.answer is not None:
+                self.gate.heard_again(conversation, reply)
+                if reply.answer is not None or reply.refused is not None:
                     replies.append((conversation, reply))
                     break
         return replies
@@ -178,7 +181,10 @@ class _Driver:
     def _settle(self, conversation: Conversation, reply: Reply) -> None:
         charged = self._cost(conversation)
         self.queries += reply.answered
-        self.ledger.settle(conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent)
+        self.ledger.settle(
+            conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent,
+            refused=reply.refusals, first=reply.first_refusal,
+        )  # fmt: skip
 
     def _request(self, conversation: Conversation) -> Request:
         task, query = conversation.task, conversation.query
@@ -190,11 +196,19 @@ class _Driver:
 
     def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
         """Look for an end in an answer; None if the conversation goes on."""
-        task, answer, accept = conversation.task, reply.answer, self.rules.accept
-        if answer is None:
-            return self._end(conversation, End.TARGET_FAILED, cause=reply.cause)
+        if reply.answer is None:
+            end = End.TARGET_FAILED if reply.refused is None else End.DETECTED
+            return self._end(conversation, end, cause=reply.cause)
         if not reply.finite:
             return self._end(conversation, End.NONFINITE)
+        outcome = self._found(conversation, query, reply, reply.answer)
+        if outcome is None and reply.refused is not None and self.gate.ends:
+            return self._end(conversation, End.DETECTED)
+        return outcome
+
+    def _found(self, conversation: Conversation, query: Query, reply: Reply, answer: Answer) -> Outcome | None:
+        """Look for success in an answer."""
+        task, accept = conversation.task, self.rules.accept
         if conversation.opening:
             conversation.opening, conversation.first = False, answer
             conversation.loss = float(answer.loss[0])
@@ -205,8 +219,8 @@ class _Driver:
             return None
         if accept is Accept.NEVER:
             return None
-        if query.candidate:
-            conversation.remember(query, answer, len(query.points) - 1)
+        if query.candidate and reply.last is not None:
+            conversation.remember(query, answer, reply.last)
         if query.candidate or accept is Accept.ANY:
             for row in answer.adversarial.nonzero().flatten().tolist():
                 if conversation.remember(query, answer, row):
@@ -281,6 +295,8 @@ class _Driver:
             cause=cause,
             value=value,
             verified=verified,
+            refused=account.refused,
+            queries_until_detected=account.detected,
         )
         self.done += 1
         self.fooled += outcome.success

@@ -16,12 +16,16 @@ class Account:
         charged: Queries reserved or answered; never above the budget.
         queries: Rows answered.
         sent: Rows handed to the target, answered or not.
+        refused: Rows among those answered that a detector refused.
+        detected: The number of the first of them among the queries, counted from 1.
     """
 
     budget: int
     charged: int = 0
     queries: int = 0
     sent: int = 0
+    refused: int = 0
+    detected: int | None = None
 
     @property
     def remaining(self) -> int:
@@ -54,9 +58,17 @@ class Ledger:
             raise BudgetError(f"image {index} asks for {n} queries and has {account.remaining} left")
         account.charged += n
 
-    def settle(self, index: int, *, charged: int, answered: int, sent: int) -> None:
-        """Turn a reservation into what happened: rows answered are queries, the rest goes back to the budget."""
+    def settle(
+        self, index: int, *, charged: int, answered: int, sent: int, refused: int = 0, first: int | None = None
+    ) -> None:
+        """Turn a reservation into what happened: rows answered are queries, the rest goes back to the budget.
+
+        Of those answered so many were refused, the first of them being number `first`.
+        """
         account = self._accounts[index]
+        if refused and first is not None and account.detected is None:
+            account.detected = account.queries + first
+        account.refused += refused
         account.charged -= charged - answered
         account.queries += answered
         account.sent += sent

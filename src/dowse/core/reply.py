@@ -47,6 +47,8 @@ class Reply(NamedTuple):
         predicted: The target's own label of the first adversarial row, or else of the first row.
         confidence: The probability that the target gives this label.
         finite: Whether all scores were.
+        refused: The rows that a detector left without scores, (n,) bool; those among the first `answered` were refused,
+            the others not asked any more. None where all rows have scores, or the question failed.
     """
 
     answer: Answer | None
@@ -57,6 +59,24 @@ class Reply(NamedTuple):
     predicted: int | None = None
     confidence: float | None = None
     finite: bool = True
+    refused: Tensor | None = None
+
+    @property
+    def refusals(self) -> int:
+        """How many rows were refused; they are among those answered."""
+        return 0 if self.refused is None else int(self.refused[: self.answered].sum())
+
+    @property
+    def first_refusal(self) -> int | None:
+        """Which row was refused first, counted from 1."""
+        return None if self.refused is None else self.refused.tolist().index(True) + 1
+
+    @property
+    def last(self) -> int | None:
+        """The last row that has scores of its own; None if none has."""
+        if self.answer is None or self.refused is None:
+            return None if self.answer is None else len(self.answer.loss) - 1
+        return max((row for row, refused in enumerate(self.refused.tolist()) if not refused), default=None)
 
 
 @dataclass

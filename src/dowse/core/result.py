@@ -18,6 +18,7 @@ class End(StrEnum):
     ADVERSARIAL = "adversarial"
     BUDGET = "budget"
     EXHAUSTED = "exhausted"
+    DETECTED = "detected"
     ALREADY_WRONG = "already_wrong"
     NONFINITE = "nonfinite"
     TARGET_FAILED = "target_failed"
@@ -42,6 +43,7 @@ _SENTENCES = {
     End.ADVERSARIAL: "An adversarial image was found inside the ball.",
     End.BUDGET: "The next question would have cost more queries than the budget has left.",
     End.EXHAUSTED: "The method gave up before the budget was spent.",
+    End.DETECTED: "A query was refused as too like an earlier one, and the account was blocked.",
     End.ALREADY_WRONG: "The target misclassifies the image unchanged, so there was nothing to attack.",
     End.NONFINITE: "The target answered with NaN or infinite scores.",
     End.TARGET_FAILED: "The target raised an error instead of answering.",
@@ -66,6 +68,8 @@ class Outcome:
         cause: What the target raised, for TARGET_FAILED.
         value: What the flow returned, if it ended by itself.
         verified: How many of the `verify=` re-checks of a success were adversarial too; these rows are in `sent` alone.
+        refused: Rows among `queries` that a detector refused.
+        queries_until_detected: Which query was the first of them, counted from 1; None if none was refused.
     """
 
     index: int
@@ -81,6 +85,8 @@ class Outcome:
     cause: Exception | None = None
     value: Any = None
     verified: int = 0
+    refused: int = 0
+    queries_until_detected: int | None = None
 
     @property
     def success(self) -> bool:
@@ -103,6 +109,10 @@ class Summary:
         already_wrong: Images left out because they were misclassified from the start.
         failed: Images left out because the target raised an error or answered with NaN or infinite scores.
         cause: Why the first of these failed; None if none did.
+        detected: Images of which a query was refused, fooled or not.
+        queries_until_detected: The mean over these of the number of the first query refused.
+        coverage: The share of all queries that were refused; NaN if that is not known, as of rows cut to a smaller
+            budget.
     """
 
     n: int
@@ -115,14 +125,25 @@ class Summary:
     already_wrong: int
     failed: int = 0
     cause: str | None = None
+    detected: int = 0
+    queries_until_detected: float = math.nan
+    coverage: float = 0.0
 
     def __str__(self) -> str:
         failed = f"; the target failed on {self.failed}, first with {self.cause}" if self.failed else ""
+        found = f"; {self.detection}" if self.detected else ""
         return (
             f"{self.successes}/{self.n} fooled (ASR {self.asr:.1%}), AVG. Q {self.mean_queries:.1f}, "
             f"median {self.median_queries:g} (failures infinite), "
-            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong{failed}"
+            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong"
+            f"{failed}{found}"
         )
+
+    @property
+    def detection(self) -> str:
+        """What a detector saw of the attacks, in words."""
+        share = "" if math.isnan(self.coverage) else f", {self.coverage:.1%} of queries refused"
+        return f"{self.detected} detected after {self.queries_until_detected:.1f} queries on average{share}"
 
 
 class Result:
@@ -134,6 +155,7 @@ class Result:
         queries: (N,) int64, rows answered.
         sent: (N,) int64, rows handed to the target; never below `queries`.
         verified: (N,) int64, how many of the `verify=` re-checks of a success were adversarial too.
+        refused: (N,) int64, how many of the queries a detector refused.
         adversarial: (N, *s), on a failure the last iterate, which lies in the ball.
         end: N ends, each with a sentence.
     """
@@ -146,6 +168,7 @@ class Result:
         self.queries = torch.tensor([outcome.queries for outcome in self.outcomes])
         self.sent = torch.tensor([outcome.sent for outcome in self.outcomes])
         self.verified = torch.tensor([outcome.verified for outcome in self.outcomes])
+        self.refused = torch.tensor([outcome.refused for outcome in self.outcomes])
         self.adversarial = torch.stack([outcome.adversarial for outcome in self.outcomes])
         self.end = [outcome.end for outcome in self.outcomes]
 
@@ -194,6 +217,16 @@ class Spent(Protocol):
         """What the target raised."""
         ...
 
+    @property
+    def refused(self) -> int | None:
+        """Queries that a detector refused; None if that is not known."""
+        ...
+
+    @property
+    def queries_until_detected(self) -> int | None:
+        """Which query was refused first, counted from 1."""
+        ...
+
 
 S = TypeVar("S", bound=Spent)
 
@@ -204,6 +237,7 @@ def summarize(outcomes: Sequence[Spent]) -> Summary:
     spent = [outcome.queries for outcome in attacked if outcome.success]
     n, failures = len(attacked), [outcome for outcome in attacked if not outcome.success]
     ordered = sorted(spent) + [math.inf] * len(failures)
+    detected = [first for outcome in attacked if (first := outcome.queries_until_detected) is not None]
     return Summary(
         n=n,
         successes=len(spent),
@@ -215,7 +249,17 @@ def summarize(outcomes: Sequence[Spent]) -> Summary:
         already_wrong=sum(outcome.end is End.ALREADY_WRONG for outcome in outcomes),
         failed=len(failed),
         cause=_why(failed[0]) if failed else None,
+        detected=len(detected),
+        queries_until_detected=sum(detected) / len(detected) if detected else math.nan,
+        coverage=_coverage(attacked),
     )
+
+
+def _coverage(attacked: Sequence[Spent]) -> float:
+    """The share of the queries that were refused; NaN where an image does not know."""
+    queries, refused = sum(outcome.queries for outcome in attacked), [outcome.refused for outcome in attacked]
+    known = [number for number in refused if number is not None]
+    return sum(known) / max(queries, 1) if len(known) == len(refused) else math.nan
 
 
 def some_attacked(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:

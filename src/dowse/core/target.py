@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from dowse.core.answers import Reader
+from dowse.core.detection import Detector
 from dowse.errors import InputError
 from dowse.settings import Outputs
 
@@ -73,6 +74,8 @@ class Target:
         steady: Whether it is a network of this process whose scores of a row depend on how many rows a pass has, in
             their last bits, and on nothing else beside the row. On a CPU it is then asked in passes whose sizes no
             neighbour changes, some of them filled up with copies, which are neither queries nor sent.
+        detector: How the service that it stands for tells queries that are too alike; None if it remembers none. The
+            driver refuses what that refuses, before the target is called.
     """
 
     takes_row_seeds: bool = False
@@ -81,6 +84,7 @@ class Target:
     input_shape: Shape | None = None
     remote: bool = False
     steady: bool = False
+    detector: Detector | None = None
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, *s), or the cause why there are none, raised.
@@ -173,6 +177,7 @@ class AdaptedTarget(Target):
         self.input_shape = getattr(given, "input_shape", None)
         self.remote = bool(getattr(given, "remote", False))
         self.steady = bool(getattr(given, "steady", False))
+        self.detector = getattr(given, "detector", None)
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)
         self.tell_resends = getattr(given, "tell_resends", super().tell_resends)  # type: ignore[method-assign]

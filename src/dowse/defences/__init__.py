@@ -5,15 +5,18 @@ from collections.abc import Callable
 from dowse.core.target import TargetLike
 from dowse.defences.aaa import AAA
 from dowse.defences.base import Defence
+from dowse.defences.blacklight import Blacklight
 from dowse.defences.denoiser import Denoiser, DenoisingUNet, load_denoiser, save_denoiser, shipped_denoiser
 from dowse.defences.jpeg import Jpeg
 from dowse.defences.noise import Boundary, InputNoise, OutputNoise
+from dowse.defences.piha import Piha
 from dowse.defences.randomization import Randomization
 from dowse.defences.scores import Rounded, TopK
 
 __all__ = [
     "AAA",
     "DEFENCES",
+    "Blacklight",
     "Boundary",
     "Defence",
     "Denoiser",
@@ -21,6 +24,7 @@ __all__ = [
     "InputNoise",
     "Jpeg",
     "OutputNoise",
+    "Piha",
     "Randomization",
     "Rounded",
     "TopK",
@@ -39,5 +43,7 @@ DEFENCES: dict[str, Callable[[TargetLike, str | None], Defence]] = {
     "round": Rounded.for_spec,
     "top-k": TopK.for_spec,
     "aaa": AAA.for_spec,
+    "blacklight": Blacklight.for_spec,
+    "piha": Piha.for_spec,
 }
 """The prefixes of a spec: each makes the defended classifier of a classifier and the text after the colon, if any."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.target import Delivery, Kind, Target, TargetLike, as_target, in_training_mode, kind_of
+from dowse.errors import InputError
 from dowse.settings import Outputs
 
 LARGEST_SEED = 2**63 - 1
@@ -30,6 +31,11 @@ class Defence(nn.Module, Target):
     def __init__(self, net: TargetLike) -> None:
         super().__init__()
         self.net, behind = net, as_target(net)
+        if behind.detector is not None:
+            raise InputError(
+                f"{behind.name} remembers the queries of an account as they arrive, so it must stand in front of every "
+                f"other defence, got {type(self).__name__} in front of it"
+            )
         object.__setattr__(self, "_behind", behind)  # past nn.Module, which has its weights as those of `net` already
         self.training = behind.in_training
         self.takes_row_seeds = self.draws_noise or behind.takes_row_seeds

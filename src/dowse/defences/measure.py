@@ -1,11 +1,15 @@
-"""What a denoiser does to accuracy, on clean images and on white-box noise that was made on another net."""
+"""What a defence does to accuracy, on clean images and on white-box noise that was made on another net."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from dowse.core.detection import Memory
+from dowse.core.target import as_target
 
 
 class Noise(NamedTuple):
@@ -57,7 +61,7 @@ class Accuracy(NamedTuple):
         noise: "clean", "FGSM" or "MI-FGSM".
         eps: The noise's size per pixel.
         undefended: The classifier's accuracy.
-        defended: Its accuracy behind the defence.
+        defended: Its accuracy behind the defence, where an image that is refused is not right.
     """
 
     noise: str
@@ -67,9 +71,16 @@ class Accuracy(NamedTuple):
 
 
 @torch.no_grad()
-def correct(net: nn.Module, x: Tensor, labels: Tensor) -> int:
-    """How many of one batch of images, (n, C, H, W), a net puts into their classes, (n,)."""
-    return int((net(x).argmax(1) == labels).sum())
+def correct(net: nn.Module, x: Tensor, labels: Tensor, memory: Memory | None = None) -> int:
+    """How many of one batch of images, (n, C, H, W), a net puts into their classes, (n,), and a memory lets pass."""
+    right = net(x).argmax(1) == labels
+    return int((right if memory is None else right & ~memory.show(x).refused).sum())
+
+
+def account_of(defended: nn.Module) -> Memory | None:
+    """The memory of one account that goes on asking, where a defence remembers queries."""
+    detector = as_target(defended).detector
+    return None if detector is None else Memory(replace(detector, then="refuse"))
 
 
 def measure_defence(
@@ -85,6 +96,9 @@ def measure_defence(
 ) -> list[Accuracy]:
     """Accuracy with and without a defence on clean images and on noise transferred from `source`.
 
+    With no sizes of noise it is the defence's cost in clean accuracy. A defence that remembers queries is shown all
+    images of one kind by one account, in their order: what it refuses of clean ones are its false alarms.
+
     Args:
         net: The classifier.
         defended: The same behind its defence.
@@ -96,11 +110,16 @@ def measure_defence(
         on_progress: Called with (images done, all of them).
     """
     kinds = [("clean", 0.0), *((name, size) for size in eps for name in ("FGSM", "MI-FGSM"))]
-    right = torch.zeros(len(kinds), 2, dtype=torch.int64)
+    right, accounts = torch.zeros(len(kinds), 2, dtype=torch.int64), [account_of(defended) for _ in kinds]
     for start in range(0, len(images), BATCH):
         x, y = images[start : start + BATCH], labels[start : start + BATCH]
         seen = [x, *(x + noise for size in eps for noise in craft(source, x, size, steps=steps))]
-        right += torch.tensor([[correct(one, points, y) for one in (net, defended)] for points in seen])
+        right += torch.tensor(
+            [
+                [correct(net, points, y), correct(defended, points, y, account)]
+                for points, account in zip(seen, accounts, strict=True)
+            ]
+        )
         if on_progress is not None:
             on_progress(start + len(x), len(images))
     shares = (right.double() / len(images)).tolist()

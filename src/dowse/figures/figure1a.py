@@ -44,8 +44,9 @@ class Film(Observer):
     def answered(self, task: Task, query: Query, reply: Reply) -> None:
         """Keep an iterate."""
         self.queries += reply.answered
-        if query.candidate and reply.answer is not None and reply.predicted is not None:
-            x, loss = query.points[-1].detach().clone(), float(reply.answer.loss[-1])
+        row = reply.last
+        if query.candidate and reply.answer is not None and row is not None and reply.predicted is not None:
+            x, loss = query.points[row].detach().clone(), float(reply.answer.loss[row])
             self.frames.append(Frame(x, self.queries, loss, reply.predicted))
 
     def at(self, queries: int) -> Frame:

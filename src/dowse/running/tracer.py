@@ -46,14 +46,14 @@ class Tracer(Observer):
         """Keep the loss of an iterate, and what the target takes it for, how surely now and at first."""
         traced = self._traced[task.index]
         traced.queries += reply.answered
-        if reply.answer is None:
-            return
+        if reply.answer is None or reply.last is None or reply.confidence is None:
+            return  # failed, or refused as a whole: nothing new is known
         if query.candidate or (self.accept is Accept.ANY and reply.answer.adversarial.any()):
             traced.predicted, traced.confidence = reply.predicted, float(f"{reply.confidence:.6g}")
             if traced.confidence_before is None:
                 traced.confidence_before = traced.confidence
         if query.candidate:
-            traced.points.append({"queries": traced.queries, "loss": float(reply.answer.loss[-1])})
+            traced.points.append({"queries": traced.queries, "loss": float(reply.answer.loss[reply.last])})
 
     def close(self, index: int) -> Traced:
         """A task ended: what was seen of it, which is forgotten."""

@@ -89,6 +89,8 @@ class _Worker:
             seed=spec.seed,
             cause=None if outcome.cause is None else f"{type(outcome.cause).__name__}: {outcome.cause}",
             verified=outcome.verified,
+            refused=outcome.refused,
+            queries_until_detected=outcome.queries_until_detected,
         )
         trace = pack(traced.points)
         if not outcome.success or self.told.save == "none":

@@ -86,7 +86,7 @@ def _signs(n: int, columns: int) -> Tensor:
 
 
 FORMAT = 2
-_ANSWERED, _FINITE, _WHITE_BOX = 1, 2, 4
+_ANSWERED, _FINITE, _WHITE_BOX, _REFUSED = 1, 2, 4, 8
 _HEADER = struct.Struct(f"<BBIIIIiidf{DIGEST_BYTES}s{PROJECTIONS}d")
 
 
@@ -107,6 +107,7 @@ class LoggedAnswer:
         loss: f of each row, (n,) float64; None if there was no answer.
         adversarial: The verdict of each row, (n,) bool; None if there was no answer.
         scores: (n, K) float64, K = 0 where the method does not look at scores; None if there was no answer.
+        refused: The rows that a detector left without scores, (n,) bool, as in a Reply; None if all have them.
     """
 
     asked: Sketch
@@ -121,6 +122,7 @@ class LoggedAnswer:
     loss: Tensor | None
     adversarial: Tensor | None
     scores: Tensor | None
+    refused: Tensor | None = None
 
     @classmethod
     def of(cls, query: Query, reply: Reply, *, with_scores: bool, seconds: float) -> "LoggedAnswer":
@@ -139,6 +141,7 @@ class LoggedAnswer:
             loss=None if answer is None else answer.loss,
             adversarial=None if answer is None else answer.adversarial,
             scores=None if answer is None else answer.scores[:, : None if with_scores else 0],
+            refused=reply.refused,
         )
 
     def reply(self) -> Reply:
@@ -146,11 +149,19 @@ class LoggedAnswer:
         answer = None
         if self.loss is not None and self.adversarial is not None and self.scores is not None:
             answer = Answer(self.loss, self.adversarial, self.scores)
-        return Reply(answer, self.label, self.sent, self.answered, None, self.predicted, self.confidence, self.finite)
+        return Reply(
+            answer, self.label, self.sent, self.answered, None, self.predicted, self.confidence, self.finite,
+            self.refused,
+        )  # fmt: skip
 
     def pack(self) -> bytes:
-        """As bytes: a header, then 8 bytes a row for its loss, one bit for its verdict, and the scores if kept."""
+        """As bytes: a header, then 8 bytes a row for its loss, one bit for its verdict, and the scores if kept.
+
+        Where rows were refused, one bit a row says which, at the end.
+        """
         flags = _ANSWERED * (self.loss is not None) | _FINITE * self.finite | _WHITE_BOX * self.white_box
+        flags |= _REFUSED * (self.refused is not None)
+        refused = b"" if self.refused is None else np.packbits(self.refused.numpy()).tobytes()
         classes = 0 if self.scores is None else self.scores.shape[1]
         header = _HEADER.pack(
             FORMAT,
@@ -167,11 +178,10 @@ class LoggedAnswer:
             *self.asked.projections,
         )
         if self.loss is None or self.adversarial is None or self.scores is None:
-            return header
+            return header + refused
         verdicts = np.packbits(self.adversarial.numpy())
-        return b"".join(
-            (header, _bytes_of(self.loss, "<f8"), verdicts.tobytes(), _bytes_of(self.scores, "<f8") if classes else b"")
-        )
+        scores = _bytes_of(self.scores, "<f8") if classes else b""
+        return b"".join((header, _bytes_of(self.loss, "<f8"), verdicts.tobytes(), scores, refused))
 
     @classmethod
     def unpack(cls, block: bytes) -> "LoggedAnswer":
@@ -183,13 +193,14 @@ class LoggedAnswer:
         has_answer = bool(flags & _ANSWERED)
         bits = -(-rows // 8)
         body = memoryview(block)[_HEADER.size :]
-        if len(body) != has_answer * (8 * rows + bits + 8 * rows * classes):
+        length = has_answer * (8 * rows + bits + 8 * rows * classes)
+        if len(body) != length + bool(flags & _REFUSED) * bits:
             raise ValueError(f"a logged answer about {rows} rows is {len(body)} bytes long, which cannot be")
-        loss = adversarial = scores = None
+        refused = _bits_of(body[length:], rows) if flags & _REFUSED else None
+        body, loss, adversarial, scores = body[:length], None, None, None
         if has_answer:
             loss = _tensor_of(body[: 8 * rows])
-            verdicts = np.unpackbits(np.frombuffer(body[8 * rows : 8 * rows + bits], np.uint8), count=rows)
-            adversarial = torch.from_numpy(verdicts.astype(bool))
+            adversarial = _bits_of(body[8 * rows : 8 * rows + bits], rows)
             scores = _tensor_of(body[8 * rows + bits :]).view(rows, classes)
         return cls(
             asked=Sketch(rows, digest, tuple(projections)),
@@ -204,7 +215,12 @@ class LoggedAnswer:
             loss=loss,
             adversarial=adversarial,
             scores=scores,
+            refused=refused,
         )
+
+
+def _bits_of(part: memoryview, n: int) -> Tensor:
+    return torch.from_numpy(np.unpackbits(np.frombuffer(part, np.uint8), count=n).astype(bool))
 
 
 def _bytes_of(values: Tensor, dtype: str) -> bytes:

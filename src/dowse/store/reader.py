@@ -16,7 +16,7 @@ from dowse.maths.radius import paper_radius
 from dowse.store import traces
 from dowse.store.counted import Counted, count_rows
 from dowse.store.places import ORIGINALS, tensor_size
-from dowse.store.row import COLUMNS, OF_THE_TASK, Row
+from dowse.store.row import OF_THE_TASK, Row
 from dowse.store.schema import NUMBER_BITS, connect, explained
 
 if TYPE_CHECKING:  # whoever looks at no image does without torch, which takes seconds to import
@@ -134,8 +134,8 @@ class Store:
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows of one run or of all, in the order of runs and images."""
-        columns = [*(f"tasks.{name}" for name in OF_THE_TASK), *(f'rows."{name}"' for name in COLUMNS)]
-        query = f"""SELECT {", ".join(columns)} FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
+        columns = [f"tasks.{name}" for name in OF_THE_TASK]
+        query = f"""SELECT {", ".join(columns)}, rows.* FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
             {"" if run is None else "WHERE tasks.run = ?"} ORDER BY runs.created, runs.rowid, position"""
         for row in self._select(query, *([] if run is None else [run])):
             yield Row.of(dict(row))

@@ -37,6 +37,8 @@ class Row:
         saved_distance: How far it is from the original, in the attack's norm.
         saved_queries: Queries spent on asking about it, which `queries` does not count.
         verified: How many of the further answers that `verify` asked for found the image adversarial too.
+        refused: Rows among `queries` that a detector refused; None in a row cut to a smaller budget after the first.
+        queries_until_detected: Which query was the first of them, counted from 1; None if none was refused.
         finished: When, in seconds since 1970, given when the row is committed.
         session: The process that wrote it, given when the row is committed.
     """
@@ -67,6 +69,8 @@ class Row:
     saved_distance: float | None = None
     saved_queries: int = 0
     verified: int = 0
+    refused: int | None = 0
+    queries_until_detected: int | None = None
     finished: float = 0.0
     session: int = 0
 
@@ -74,6 +78,11 @@ class Row:
     def success(self) -> bool:
         """Whether an adversarial image was found."""
         return self.end is End.ADVERSARIAL
+
+    @property
+    def refused_share(self) -> float | None:
+        """The share of its queries that were refused; None if that is not known."""
+        return None if self.refused is None else self.refused / max(self.queries, 1)
 
     def goes_on(self, budget: int) -> bool:
         """Whether the image would go on with a budget: it ran out of a smaller one, or the target failed."""
@@ -88,17 +97,20 @@ class Row:
             return self
         if self.queries <= budget:
             return replace(self, budget=budget)
+        detected = first if (first := self.queries_until_detected) is not None and first <= budget else None
         return replace(
             self, budget=budget, queries=budget, end=End.BUDGET, predicted=None, confidence=None, l2=None, linf=None,
             loss=None, cause=None, file=None, saved_adversarial=None, saved_inside=None, saved_distance=None,
-            saved_queries=0, verified=0,
+            saved_queries=0, verified=0, refused=0 if detected is None else None, queries_until_detected=detected,
         )  # fmt: skip
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Row":
-        """A row of the columns of the database."""
-        read = {name: kind(value) for name, kind in _MADE.items() if (value := values[name]) is not None}
-        return cls(**values | read | {"saved_queries": values["saved_queries"] or 0})
+        """A row of the columns of the database; those that an older store does not have are empty, its counts zero."""
+        known = {name: values.get(name) for name in _TYPES}
+        read = {name: kind(value) for name, kind in _MADE.items() if (value := known[name]) is not None}
+        counts = {name: known[name] or 0 for name in ("saved_queries", "refused")}
+        return cls(**known | read | counts)
 
     def values(self) -> dict[str, Any]:
         """The columns of the database."""

@@ -58,6 +58,8 @@ def connect(folder: Path, *, writable: bool, check: bool = False) -> sqlite3.Con
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = NORMAL")
             _check_version(database, file, writable)
+            if writable:
+                _add_columns(database)
             if check and (found := database.execute("PRAGMA quick_check(1)").fetchone()) != ("ok",):
                 raise StoreError(f"the store in {folder} failed: {found[0]}. {_CORRUPT}")
         except BaseException:
@@ -110,6 +112,21 @@ _REMEDIES = (
     ("SQLITE_CORRUPT", _CORRUPT),
     ("SQLITE_NOTADB", _CORRUPT),
 )
+
+
+def _add_columns(database: sqlite3.Connection) -> None:
+    """Give the rows of an older store the columns that came later, empty; older versions read on as they did."""
+    if not _missing(database):
+        return
+    database.execute("BEGIN IMMEDIATE")
+    for name in _missing(database):  # somebody else may have added them meanwhile
+        database.execute(f'ALTER TABLE rows ADD COLUMN "{name}" {COLUMNS[name]}')
+    database.execute("COMMIT")
+
+
+def _missing(database: sqlite3.Connection) -> list[str]:
+    there = {name for _, name, *_ in database.execute("PRAGMA table_info(rows)")}
+    return [name for name in COLUMNS if name not in there]
 
 
 def _address(file: Path, mode: str = "mode=rwc") -> str:

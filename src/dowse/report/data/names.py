@@ -20,6 +20,7 @@ MODELS = {
 DEFENCES = {
     "jpeg": "JPEG", "randomization": "Randomization", "denoiser": "Denoiser", "noise": "Noise",
     "output-noise": "Output noise", "boundary": "Boundary", "round": "Rounded", "top-k": "Top", "aaa": "AAA",
+    "blacklight": "Blacklight", "piha": "PIHA",
 }  # fmt: skip
 EXPORTED = re.compile(rf"\bonnx:(?=(?:{'|'.join(DEFENCES)})[:+])")  # of a defended model that was exported whole
 NORMS = {"l2": "ℓ₂", "linf": "ℓ∞"}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from dowse.core.result import Summary
 from dowse.experiment.spec import RunSpec
 from dowse.report.data.model import Report, Table
 from dowse.report.data.names import short_target
@@ -50,8 +51,10 @@ class Listing:
 
 def counts(table: Table, caption: str) -> Listing:
     """What the paper's table leaves out: how many images, those left out, the mean with failures at the budget."""
-    heads = ("Method", "Target", "Images", "Fooled", "Already wrong", "Answered NaN", "Unfinished",
-             "Mean, failures at the budget", "Queries in all", "Queries per second of one process")  # fmt: skip
+    heads = ["Method", "Target", "Images", "Fooled", "Already wrong", "Answered NaN", "Unfinished",
+             "Mean, failures at the budget", "Queries in all", "Queries per second of one process"]  # fmt: skip
+    watched = any(entry.numbers.summary.detected for group in table.groups for entry in group.entries)
+    heads += DETECTION if watched else []
     lines = []
     for group in table.groups:
         for entry in group.entries:
@@ -59,8 +62,16 @@ def counts(table: Table, caption: str) -> Listing:
             numbers = (summary.n, summary.successes, summary.already_wrong, summary.failed, entry.counted.unfinished)
             words = (group.name, *(f"{number:,}" for number in numbers), queries(summary.mean_queries_budget),
                      f"{summary.queries:,}", NONE if math.isnan(rate) else f"{rate:,.0f}")  # fmt: skip
-            lines.append(Line(entry.method, words))
+            lines.append(Line(entry.method, (*words, *(_detection(summary) if watched else ()))))
     return Listing(f"Counts and means, {caption}", heads, lines, (0, 1), "counts")
+
+
+DETECTION = ("Detected", "Queries until detected", "Refused share of queries")
+
+
+def _detection(summary: Summary) -> tuple[str, str, str]:
+    """Of how many images a query was refused, which one was the first on average, and how many of all queries were."""
+    return f"{summary.detected:,}", queries(summary.queries_until_detected), percent(summary.coverage)
 
 
 def options(table: Table, caption: str) -> Listing:

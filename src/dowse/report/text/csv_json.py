@@ -45,7 +45,8 @@ def flat(table: Table, group: Group, entry: Entry) -> dict[str, Any]:
         **_with_interval("mean_queries", summary.mean_queries, numbers.mean_interval),
         **_with_interval("median_queries", summary.median_queries, numbers.median_interval),
         "mean_queries_budget": summary.mean_queries_budget, "queries": summary.queries,
-        "queries_per_second": numbers.rate,
+        "queries_per_second": numbers.rate, "detected": summary.detected,
+        "queries_until_detected": summary.queries_until_detected, "coverage": summary.coverage,
     }  # fmt: skip
 
 
