@@ -85,9 +85,9 @@ class Blacklight(Stateful):
     """A classifier behind Blacklight: a query is refused whose fingerprint is mostly that of an earlier one.
 
     Differences to the original: a query's pixels are read as 8 bits, as a file would bring them, so that those of an
-    8-bit image do not lie on the border between two steps and change with the last bit; the largest hashes are those by the order of their bytes (the released code sorts their
-    hexadecimal digits backwards; any fixed order will do); the salt is drawn from a number, so that a run can be
-    repeated.
+    8-bit image do not lie on the border between two steps and change with the last bit; the largest hashes are those by
+    the order of their bytes (the released code sorts their hexadecimal digits backwards; any fixed order will do); the
+    salt is drawn from a number, so that a run can be repeated.
 
     Args:
         net: From points to scores.

@@ -134,9 +134,10 @@ class Store:
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows of one run or of all, in the order of runs and images."""
-        columns = [f"tasks.{name}" for name in OF_THE_TASK]
-        query = f"""SELECT {", ".join(columns)}, rows.* FROM rows JOIN tasks ON tasks.id = task JOIN runs ON runs.id = tasks.run
-            {"" if run is None else "WHERE tasks.run = ?"} ORDER BY runs.created, runs.rowid, position"""
+        of_the_task = ", ".join(f"tasks.{name}" for name in OF_THE_TASK)
+        chosen = "" if run is None else "WHERE tasks.run = ?"
+        query = f"""SELECT {of_the_task}, rows.* FROM rows JOIN tasks ON tasks.id = task
+            JOIN runs ON runs.id = tasks.run {chosen} ORDER BY runs.created, runs.rowid, position"""
         for row in self._select(query, *([] if run is None else [run])):
             yield Row.of(dict(row))
 
