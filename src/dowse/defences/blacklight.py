@@ -67,7 +67,8 @@ class WindowHashes(Detector):
         """The salted pixels of one query, (C, H, W), in units of `step`, pixel by pixel: (H·W·C,)."""
         pixels = np.rint(x.double().permute(1, 2, 0).flatten().numpy() * LEVELS)
         salted = (pixels + _salt(self.salt, len(pixels))) % LEVELS
-        return np.rint(salted / self.step).astype(np.uint8)
+        steps: NDArray[np.uint8] = np.rint(salted / self.step).astype(np.uint8)
+        return steps
 
     def alike(self, one: frozenset[bytes], other: frozenset[bytes]) -> bool:
         """Whether more than T of two queries' hashes are the same."""
