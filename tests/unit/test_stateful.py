@@ -218,7 +218,7 @@ class TestAnAttack:
                 answer = yield from ask(torch.stack([other, x, other]))
                 Twice.heard.append((f, answer))
 
-        target, counter = watched(then="refuse")
+        target, counter = watched(then="refuse", window=6, threshold=40)
         result = dowse.attack(target, X[:1], Y[:1], method=Twice(), budget=9, eps=0.1)
         (f, answer), scores = Twice.heard[0], TARGET(X[:1]).detach()
         assert answer.loss[1:].tolist() == [f, f]
