@@ -1,4 +1,4 @@
-"""Dowse's own attack: a transfer example first, then steps that a Bayesian last layer proposes and answers teach it.
+"""Dowse's own attack: transfer examples first, then steps that a Bayesian last layer proposes and answers teach it.
 
 docs/method.md has the algorithm box, the reason for each part and what each is worth.
 """
@@ -12,18 +12,19 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.attacks.patterns import PATTERNS, pattern
-from dowse.attacks.square import Square, bump, painted, random_signs, random_window
+from dowse.attacks.square import Square, moved_mass, painted
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
 from dowse.maths.geometry import Ball
 from dowse.maths.last_layer import Posterior, Row, Rows, fit
+from dowse.maths.views import random_view
 
-TRANSFER = 10  # gradients of the transfer example, the second query
+TRANSFERS = 3  # queries that are transfer examples from the unchanged image, each of other views and a wiser model
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
-ODS_STEP, BUMP_STEP = 1 / 6, 0.3  # of ε, before the size that adapts
+ODS_STEP = 1 / 6  # of ε, before the size that adapts
 GROW, SHRINK, SMALLEST = 1.5, 0.5, 0.05  # the climb's trust region, in ε
-STRETCH, NARROW, NARROWEST, WIDEST = 1.2, 0.9, 0.1, 2.0  # the other arms' step, relative
+STRETCH, NARROW, NARROWEST, WIDEST = 1.2, 0.9, 0.1, 2.0  # the step of ods, relative
 REMEMBERED = 0.3  # share of the newest gain in an arm's running mean
 FLOOR = 0.1  # chance of the worst arm relative to the best
 TOP = 10  # classes that λ is fitted on, the target's best at first
@@ -31,15 +32,15 @@ TOP = 10  # classes that λ is fitted on, the target's best at first
 
 @dataclass(frozen=True, kw_only=True)
 class Dowse(Attack):
-    """Transfer example, then climbs on a learnt last layer, ODS steps and square bumps, whichever pays.
+    """Transfer examples, then climbs on a learnt last layer, ODS steps and square windows, whichever pays.
 
-    Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the second
-    query is a transfer example aimed at it. From then on one of three arms moves, drawn with a chance in proportion to
-    what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, `ods`
-    steps ± along a random mixture of a surrogate's outputs, `bump` moves one square window ±. What does not lower f is
-    kept, and every answer, kept or not, becomes a row of the posterior. The first moves of `bump` are stripes and
-    checkerboards over the whole image. Without a surrogate only the pixels are learnt from (l2), or nothing (l∞), and
-    patterns and windows carry the search.
+    Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the next three
+    queries are transfer examples aimed at it. From then on one of three arms moves, drawn with a chance in proportion
+    to what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, with
+    gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `bump` changes one square
+    window as Square does. What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior.
+    The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate only the pixels
+    are learnt from (l2), or nothing (l∞), and patterns and windows carry the search.
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -54,7 +55,7 @@ class Dowse(Attack):
     uses_surrogate = True
     loss = "margin"
 
-    compute: int = 5
+    compute: int = 10
     ridge: float = 0.05
     pixels: float = 0.3
     memory: int = 64
@@ -70,8 +71,8 @@ class Dowse(Attack):
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
-        search, seen = yield from _Search.of(self, x, ball)
-        at = search.begin(f, seen)
+        search = yield from _Search.of(self, x, ball)
+        at = search.begin(f)
         while True:
             arm = at.arms.draw(rng)
             moves = yield from search.moves(arm, at, rng)
@@ -96,8 +97,8 @@ class Arms:
 
     Attributes:
         gain: The running mean of each arm's gain a query, by name; only arms that can be used stand here.
-        size: The climb's trust region in ε; the step of the others relative to their first.
-        opening: The first moves, whatever the gains say: a climb, or all patterns where there is no surrogate.
+        size: The climb's trust region in ε; the step of ods relative to its first.
+        opening: The first moves, whatever the gains say: transfer examples, or all patterns without a surrogate.
         turns: Moves so far.
         bumps: Moves of the bump so far; the first `patterns` of them are patterns.
         patterns: How many patterns are tried at all.
@@ -114,7 +115,7 @@ class Arms:
     def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
         """Before the first move; each arm is believed to gain a tenth of what is wanted."""
         usable = ARMS if surrogates else ("climb", "bump") if norm == "l2" else ("bump",)
-        opening = ("climb",) if surrogates else ("bump",) * max(patterns, 1)
+        opening = ("climb",) * TRANSFERS if surrogates else ("bump",) * max(patterns, 1)
         return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
     def draw(self, rng: torch.Generator) -> str:
@@ -134,10 +135,10 @@ class Arms:
         sizes = dict(self.size)
         if arm == "climb":
             sizes[arm] = min(1.0, max(sizes[arm] * (GROW if won else SHRINK), SMALLEST))
-        elif arm == "ods" or self.bumps >= self.patterns:
+        elif arm == "ods":
             sizes[arm] = min(WIDEST, max(sizes[arm] * (STRETCH if won else NARROW), NARROWEST))
-            if won and "climb" in sizes:
-                sizes["climb"] = max(sizes["climb"], 0.25)
+        if won and arm != "climb" and "climb" in sizes:
+            sizes["climb"] = max(sizes["climb"], 0.25)
         turns, bumps = self.turns + 1, self.bumps + (arm == "bump")
         return replace(self, gain=gains, size=sizes, turns=turns, bumps=bumps)
 
@@ -160,6 +161,7 @@ class _Search:
     Attributes:
         options: The attack's.
         x0: The image, (*s).
+        seen: What surrogates see there, by number.
         ball: The ball around it.
         known: What was known as the attack began.
         scales: What each surrogate's features are multiplied by, so that all have the same say.
@@ -168,27 +170,28 @@ class _Search:
 
     options: Dowse
     x0: Tensor
+    seen: dict[int, Seen]
     ball: Ball
     known: Opening
     scales: tuple[float, ...]
     classes: Tensor
 
     @classmethod
-    def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow[tuple["_Search", dict[int, Seen]]]:
-        """The search, and what surrogates see at the unchanged image."""
+    def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow["_Search"]:
+        """The search, which begins with a look at the unchanged image."""
         known = yield from opening()
         seen = (yield from look(x0)) if known.surrogates else {}
         scales = tuple(1 / max(float(seen[i].features.norm()), 1e-9) for i in range(known.surrogates))
         h = log_scores(known.answer, known)
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
-        return cls(options, x0, ball, known, scales, torch.cat([torch.tensor([goal]), best])), seen
+        return cls(options, x0, seen, ball, known, scales, torch.cat([torch.tensor([goal]), best]))
 
-    def begin(self, f: float, seen: dict[int, Seen]) -> _At:
+    def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
-        rows = Rows.of(self._row(self.x0, seen, self.known.answer))
+        rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
         patterns = PATTERNS if self.known.wanted is None else 0  # a pattern leads away from a label, not to a class
-        return _At(self.x0, f, seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns))
+        return _At(self.x0, f, self.seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns))
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
@@ -199,51 +202,47 @@ class _Search:
 
     def moves(self, arm: str, at: _At, rng: torch.Generator) -> Flow[tuple[Tensor, ...]]:
         """The points that an arm proposes, in the order in which they are asked about."""
-        ε, size = self.ball.eps, at.arms.size[arm]
+        ε = self.ball.eps
         if arm == "climb":
-            return ((yield from self._climb(at, size * ε)),)
+            return ((yield from self._climb(at, rng)),)
         if arm == "ods":
             direction = yield from ods(at.x, self.known, rng)
-            step = ODS_STEP * size * ε * self.ball.steepest(direction)
-        elif at.arms.bumps < at.arms.patterns:
+            step = ODS_STEP * at.arms.size[arm] * ε * self.ball.steepest(direction)
+            return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
+        if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
             return (self.ball.project(self.x0 + step, self.x0),)
-        elif self.ball.norm == "l2":
-            step = BUMP_STEP * size * ε * self.ball.steepest(self._bump(at, rng))
-        else:
-            return (painted(at.x, self.x0, self._side(at), self.ball, rng),)
-        return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
-
-    def _bump(self, at: _At, rng: torch.Generator) -> Tensor:
-        """A pair of pyramids in one window of random place and colours, (C, H, W)."""
-        side, direction = self._side(at), torch.zeros_like(self.x0)
-        window, colours = random_window(self.x0, side, rng), random_signs((len(self.x0), 1, 1), self.x0, rng)
-        direction[window] = colours * bump(side, self.x0, rng)
-        return direction
+        propose = moved_mass if self.ball.norm == "l2" else painted
+        return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
 
     def _side(self, at: _At) -> int:
         """The side of the next window, as in Square."""
         return Square().side(at.arms.bumps - at.arms.patterns, self.x0, self.ball)
 
-    def _climb(self, at: _At, radius: float) -> Flow[Tensor]:
-        """Momentum steps up the posterior's margin, inside the ball and within `radius` of the best point, (*s)."""
+    def _climb(self, at: _At, rng: torch.Generator) -> Flow[Tensor]:
+        """Momentum steps up the posterior's margin inside the ball, (*s): a transfer example, or within a trust region.
+
+        The gradients are those at random views; without a surrogate it is one step on what the pixels have taught.
+        """
         model = fit(at.rows, self.classes, ridge=self.options.ridge, pixels=self.options.pixels)
-        steps = 1 if not self.known.surrogates else TRANSFER if at.arms.turns == 0 else self.options.compute
+        steps = self.options.compute if self.known.surrogates else 1
+        anew = self.known.surrogates and at.arms.turns < TRANSFERS
+        start, seen = (self.x0, self.seen) if anew else (at.x, at.seen)
+        radius = self.ball.eps * (1.0 if anew else at.arms.size["climb"])
         η = radius if steps == 1 else OVERSHOOT * radius / steps
-        z, seen, momentum = at.x, at.seen, torch.zeros_like(at.x)
+        z, momentum = start, torch.zeros_like(start)
         for _ in range(steps):
             u = self._margin(model, z, seen)
             by_feature, by_pixel = model.slope(u)
             g = by_pixel.view_as(z).clone()
             if seen:
-                seen = yield from pull(z, self._weights(u, model.scale, by_feature, seen))
-                for one in seen.values():
-                    assert one.gradient is not None
-                    g += one.gradient
+                view, back = random_view(z, rng)
+                seen = yield from pull(view, self._weights(u, model.scale, by_feature, seen))
+                g += back(torch.stack([one.gradient for one in seen.values() if one.gradient is not None]).sum(0))
             momentum = momentum + g / max(float(g.abs().mean()), 1e-20)
             z = z + η * self.ball.steepest(momentum)
             if radius < self.ball.eps:
-                z = _within(z, at.x, radius, self.ball)
+                z = _within(z, start, radius, self.ball)
             z = self.ball.project(z, self.x0)
         return z
 

@@ -57,7 +57,7 @@ class Square(Attack):
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
         x0, iteration = x, 0
-        start, propose = (_bumps, _moved_mass) if ball.norm == "l2" else (stripes, painted)
+        start, propose = (_bumps, moved_mass) if ball.norm == "l2" else (stripes, painted)
         x = ball.project(start(x0, ball, rng), x0)
         f = yield from check(x)
         while True:
@@ -110,7 +110,7 @@ def _bumps(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
     return x0 + ball.eps / float(torch.linalg.vector_norm(δ)) * δ
 
 
-def _moved_mass(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
+def moved_mass(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with the mass of two windows, and what clipping had left over, in the first of them (Algorithm 3)."""
     δ, C, ε = x - x0, len(x), ball.eps
     first, second = random_window(x, side, rng), random_window(x, side, rng)
