@@ -12,6 +12,7 @@ CORE   := $(VENV)/.installed-core
 DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
 RAY    := $(VENV)/.installed-ray
+OTHERS := $(VENV)/.installed-frameworks
 SERVED := $(SERVER)/.installed
 DRIVER := $(VENV)/.installed-browser
 DOCS   := $(VENV)/.installed-docs
@@ -52,6 +53,11 @@ $(DOCS): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[docs]'
 	touch $@
 
+# Whose models are attacked as they are: transformers, LiteRT, scikit-learn.
+$(OTHERS): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[frameworks]'
+	touch $@
+
 # The browser is the system's; Debian's packages where it has none.
 chromium:
 	{ command -v chromium && command -v chromedriver; } >/dev/null || \
@@ -80,7 +86,7 @@ test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 coverage: $(DEV) $(DEMO)  ## the tests of `make test`, which lines they reach, and the floor of pyproject.toml
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))' --cov=dowse
 
-test-extra: $(DEV) $(DEMO) $(RAY) $(SERVED) $(DRIVER) $(DOCS) chromium  ## the rest
+test-extra: $(DEV) $(DEMO) $(RAY) $(OTHERS) $(SERVED) $(DRIVER) $(DOCS) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
 test-all: test test-extra  ## test, then test-extra

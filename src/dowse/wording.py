@@ -34,6 +34,12 @@ def queries(value: float) -> str:
     return f"{value:.1f}" if value < 9.95 and value != int(value) else f"{math.floor(value + 0.5):,}"
 
 
+def step(size: float) -> str:
+    """A small number, as a fraction where it is one of 1: 1/256."""
+    parts = round(1 / size)
+    return f"1/{parts}" if parts > 1 and abs(size * parts - 1) < 1e-4 else f"{size:.4g}"
+
+
 def p_value(p: float) -> str:
     """A p-value, to two digits."""
     return "<0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"

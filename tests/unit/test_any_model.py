@@ -211,6 +211,26 @@ def test_one_logit_is_two_classes(shape):
     assert target.form == "float NCHW in, one probability for two classes out"
 
 
+@pytest.mark.parametrize("of_probability", [False, True])
+def test_an_attack_on_one_output(of_probability):
+    class One(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = Rows(1)
+            self.eval()
+
+        def forward(self, x):
+            z = self.net(x) + 0.4
+            return z.sigmoid() if of_probability else z
+
+    y = (One()(X)[:, 0] > (0.5 if of_probability else 0)).long()
+    assert 0 < int(y.sum()) < 5
+    with pytest.warns(TargetNote, match="for two classes out"):
+        result = dowse.attack(One(), X, y, **RUN)
+    assert (result.success | (result.queries == 60)).all()
+    assert not any(end is dowse.End.ALREADY_WRONG for end in result.end)
+
+
 def test_a_logit_that_was_taken_for_a_probability_is_said():
     target = open_target(lambda x: x[:, 0, 0, :1] * 4)
     target(X[:1] * 0)
@@ -356,6 +376,7 @@ def test_whoever_speaks_for_itself_is_not_read():
         own.deliver(X)
 
 
+@pytest.mark.install
 def test_scikit_learn():
     linear_model = pytest.importorskip("sklearn.linear_model")
     x = pictures(40, shape=(1, 4, 4))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from dowse.preflight import Verdict, as_record, preflight
+from dowse.preflight import Verdict, as_record, preflight, reading
 from dowse.targets.http.target import HttpTarget
 from dowse.targets.options import HttpOptions
 from tests.support import Counter, Tanh, generator, labels_of, pictures
@@ -94,6 +94,16 @@ def test_answers_that_cannot_be_used_end_it(target, found):
     assert not report.ok
     assert report.findings[-1].check == "answer"
     assert found in report.findings[-1].found
+
+
+@pytest.mark.parametrize(("step", "said"), [(1 / 256, "1/256"), (1 / 255, "1/255"), (32 / 255, "0.1255")])
+def test_the_step_of_quantised_scores_is_named(step, said):
+    scores = torch.randint(-120, 120, (8, 6), generator=generator(0)) * step
+    assert reading.rounding(scores.double()).found == f"scores come in steps of {said}"
+    assert reading.rounding(scores.float().double()).found == f"scores come in steps of {said}"
+    other = scores + torch.rand(8, 6, generator=generator(1)) * step
+    assert reading.rounding(other.double()).verdict is Verdict.GOOD
+    assert reading.step_of(torch.tensor([[0.1, 0.7], [0.3, 0.2]])) is None, "so few may be multiples by chance"
 
 
 def test_what_the_scores_are_and_what_they_are_said_to_be():

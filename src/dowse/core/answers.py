@@ -40,8 +40,10 @@ class Reader:
         if plain and not self.adapted:
             return answer
         scores = _shaped(_unwrapped(answer, n), n)
-        if scores is None or (n == 0 and scores.shape[1] == 1):  # an empty list has the shape of one number a row
+        if scores is None:
             return answer
+        if n == 0 and scores.shape[1] == 1:  # an empty list has the shape of one number a row too
+            return scores.new_empty((0, 2)) if getattr(answer, "ndim", 0) == 2 else answer
         self.single = scores.shape[1] == 1
         self.adapted = self.adapted or not plain
         return self._expected(scores)

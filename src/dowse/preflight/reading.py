@@ -8,8 +8,10 @@ from torch import Tensor
 from dowse.core.target import Target
 from dowse.preflight.findings import Finding, Verdict
 from dowse.settings import Outputs
+from dowse.wording import step as step_words
 
 MOST_DECIMALS = 6
+ENOUGH_VALUES = 7  # so many different scores that all are multiples of the least difference by no chance
 
 
 def mode(target: Target) -> Finding:
@@ -94,7 +96,28 @@ def rounding(scores: Tensor) -> Finding:
                 f"scores are rounded to {decimals} decimals",
                 "σ grows where the rounding hides a slope; a larger sigma= saves those queries",
             )
+    if (step := step_of(scores)) is not None and step > 10 * single:
+        return Finding(
+            "rounding",
+            Verdict.NOTE,
+            f"scores come in steps of {step_words(step)}",
+            "a quantised model: σ grows until they move; a larger sigma= saves those queries, `square` needs no slope",
+        )
     return Finding("rounding", Verdict.GOOD, "scores have all their decimals")
+
+
+def step_of(scores: Tensor) -> float | None:
+    """The step of which all scores, (n, K), are multiples, up to a number for all; None if there is none."""
+    values = torch.tensor(sorted({*scores.double().flatten().tolist()}), dtype=torch.float64)
+    if len(values) < ENOUGH_VALUES:
+        return None
+    span, least = float(values[-1] - values[0]), float(values.diff().min())
+    for parts in (1, 2, 3):
+        step = span / max(round(span * parts / least), 1)
+        places = (values - values[0]) / step
+        if float((places - places.round()).abs().max()) <= 0.02:
+            return step
+    return None
 
 
 def hidden(scores: Tensor) -> Finding:

@@ -36,6 +36,12 @@ def _files(spec: Spec) -> Iterator[Path]:
         yield Path(spec.options["weights"])
     elif spec.kind == "dowse":
         yield models.locate(spec.name)
+    elif spec.kind == "tflite":
+        yield Path(spec.name)
+    elif spec.kind == "hf":
+        from dowse.targets import hf
+
+        yield from hf.files_of(spec.name)
     elif spec.kind == "onnx" and not is_torch_spec(spec.name):
         yield Path(spec.name)
 

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError, nearest
+from dowse.settings import Outputs
 from dowse.targets.form import Array, Form, filled, image_shape
 from dowse.targets.options import OnnxOptions
 
@@ -43,6 +45,7 @@ class OnnxTarget(Target):
         self._shape = _sizes(self._input.shape)
         self.rows_per_call = self._shape[0] if len(self._shape) == 4 else None
         self.input_shape = image_shape(self._shape, self.options.layout)
+        self.read = Reader()  # for a file with one output, which is two classes
 
     def __repr__(self) -> str:
         return f"OnnxTarget({str(self.path)!r})"
@@ -58,6 +61,15 @@ class OnnxTarget(Target):
         step = self.rows_per_call
         return self._as_scores(np.concatenate([self._run(rows[i : i + step], step) for i in range(0, len(rows), step)]))
 
+    def expect(self, outputs: Outputs) -> None:
+        """As Target.expect."""
+        self.read.expects = outputs
+
+    @property
+    def form(self) -> str | None:
+        """What one output is read as, where it has one only."""
+        return f"{ELEMENTS[self._input.type]} in, {self.read.words} out" if self.read.single else None
+
     def _run(self, rows: Array, size: int = 0) -> Array:
         (scores,) = self._session.run([self._output.name], {self._input.name: filled(rows, size)})
         return np.asarray(scores)[: len(rows)]
@@ -65,14 +77,15 @@ class OnnxTarget(Target):
     def _as_scores(self, scores: Array) -> Tensor:
         if scores.ndim != 2:
             raise TypeError(f"{self.path} answers with shape {scores.shape}, expected (n, K): choose another output=")
-        return torch.from_numpy(scores)
+        read: Tensor = self.read(torch.from_numpy(scores), len(scores))
+        return read
 
     def _nothing(self) -> Tensor:
         """Scores of no rows, for whoever wants to learn K without a query."""
         classes = _sizes(self._output.shape)[-1]
         if classes is None:
             raise TypeError(f"{self.path} does not say how many classes it has")
-        return torch.empty((0, classes))
+        return torch.empty((0, 2 if classes == 1 else classes))
 
 
 def _open(path: Path, options: OnnxOptions) -> Any:

@@ -120,6 +120,26 @@ class OnnxOptions(InputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TfliteOptions(InputOptions):
+    """Options of `tflite:` targets.
+
+    Attributes:
+        threads: Threads of one forward pass; None takes as many as torch uses.
+        outputs: What it answers with; None sees it in the file, else in its first answer.
+    """
+
+    threads: int | None = None
+    outputs: Outputs | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.threads is not None:
+            count(threads=self.threads)
+        if self.outputs is not None:
+            choose("outputs", self.outputs, typing.get_args(Outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
 class HttpOptions(InputOptions):
     """Options of `http://` and `https://` targets.
 

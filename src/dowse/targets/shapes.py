@@ -9,7 +9,7 @@ from dowse.core.target import Shape, Target, TargetLike, as_target
 from dowse.targets.options import parse_shape
 from dowse.targets.spec import Spec, open_target, parse_spec
 
-DECLARING = ("onnx", "http", "https")  # the kinds that say what images they take when they are opened
+DECLARING = ("onnx", "tflite", "http", "https")  # the kinds that say what images they take when they are opened
 
 
 def declared_shape(spec: str | Spec, target: TargetLike) -> Shape | None:
@@ -32,6 +32,10 @@ def input_shape(spec: str, opened: Callable[[str], Target] | None = None) -> Sha
     parsed = parse_spec(spec)
     if parsed.kind in DECLARING:
         return _asked_shape(spec) if opened is None else opened(spec).input_shape
+    if parsed.kind == "hf":
+        from dowse.targets import hf
+
+        return hf.declared_shape(parsed.name)
     if parsed.kind in ("torch", "python") and re.fullmatch(r"\d+x\d+x\d+", said := parsed.options.get("shape", "")):
         return parse_shape(said)
     return _implied_shape(parsed)

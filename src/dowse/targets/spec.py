@@ -19,14 +19,14 @@ from dowse.core.target import Target, as_target
 from dowse.errors import InputError, nearest
 from dowse.targets import torch as torch_targets
 from dowse.targets.model import OF_THE_PROTOCOL, Model
-from dowse.targets.options import HttpOptions, OnnxOptions, refuse_password
+from dowse.targets.options import HttpOptions, OnnxOptions, TfliteOptions, refuse_password
 from dowse.wording import without_password
 
 Weights = str | os.PathLike[str] | None
 Resolved = Target | nn.Module
 
-TORCH_KINDS = ("dowse", "torch", "torchvision", "timm")
-KINDS = (*TORCH_KINDS, "python", "onnx", "http", "https")
+TORCH_KINDS = ("dowse", "torch", "torchvision", "timm", "hf")
+KINDS = (*TORCH_KINDS, "python", "onnx", "tflite", "http", "https")
 PACE = ("rate", "connections", "timeout", "retries", "longest_wait")  # what changes no answer, only when it comes
 
 
@@ -117,8 +117,8 @@ def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) ->
 
     Args:
         spec: For example "dowse:imagenet_resnet18", "torch:package.module:factory", "torchvision:NAME", "timm:NAME",
-            "python:package.module:function", "onnx:PATH", "http://HOST/v2/models/NAME"; defences stand in front
-            ("jpeg:75+…"), options behind ("…#a=1").
+            "hf:FOLDER", "python:package.module:function", "onnx:PATH", "tflite:PATH", "http://HOST/v2/models/NAME";
+            defences stand in front ("jpeg:75+…"), options behind ("…#a=1").
         weights: A file of weights (.safetensors, or a torch file of a state dict), for the torch kinds.
         options: Options of the kind, before those of the spec; None is no value. docs/targets.md lists them.
     """
@@ -155,6 +155,10 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
         chosen = OnnxOptions.of(options)
         file = exported_file(spec.name, chosen.size) if is_torch_spec(spec.name) else spec.name
         return OnnxTarget(file, chosen)
+    if spec.kind == "tflite":
+        from dowse.targets.tflite import TfliteTarget
+
+        return TfliteTarget(spec.name, TfliteOptions.of(options))
     from dowse.targets.http.target import HttpTarget
 
     return HttpTarget(spec.name, HttpOptions.of(options))

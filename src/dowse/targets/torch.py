@@ -33,6 +33,8 @@ def load(kind: str, name: str, options: Mapping[str, Any]) -> nn.Module | Model:
     weights = options.pop("weights", None)
     if kind == "torch":
         return _from_factory(name, weights, options)
+    if kind == "hf":
+        return _from_folder(name, weights, options)
     if options:
         raise InputError(f"{kind}: takes the option weights, got {', '.join(sorted(options))}")
     if kind == "dowse":
@@ -148,6 +150,15 @@ def _from_timm(name: str, weights: str | None) -> nn.Module:
     _check_listed("timm", name.partition(".")[0], timm.list_models())
     made = timm.create_model(name, pretrained=weights is None)
     return _normalized(_finished(made, weights, name), made.pretrained_cfg["mean"], made.pretrained_cfg["std"])
+
+
+def _from_folder(name: str, weights: str | None, options: Mapping[str, Any]) -> nn.Module:
+    """A classifier of transformers, whose weights lie beside its configuration."""
+    if given := sorted({*options, *(() if weights is None else ("weights",))}):
+        raise InputError(f"hf: takes no options, got {', '.join(given)}: all it needs is in the folder")
+    from dowse.targets import hf
+
+    return _finished(hf.load(name), None, name)
 
 
 def _normalized(net: nn.Module, mean: Iterable[float], std: Iterable[float]) -> nn.Module:

@@ -1,0 +1,177 @@
+"""Targets of Hugging Face's transformers: an image classifier with its processor's normalisation and size."""
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dowse.core.target import Shape
+from dowse.errors import InputError
+
+NO_NAME = "LABEL_"  # what transformers calls a class that has no name
+
+
+class HuggingFace(nn.Module):
+    """A classifier of transformers behind what its image processor does to pixels, resizing aside: points in [0, 1],
+    (n, C, H, W), -> logits (n, K).
+
+    Args:
+        net: Answers with an object that has `.logits`.
+        processor: The content of its preprocessor_config.json.
+
+    Attributes:
+        input_shape: (C, H, W) of the images it was made for.
+        class_names: What its classes are called; empty where they have no names.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, net: nn.Module, processor: Mapping[str, Any]) -> None:
+        super().__init__()
+        config: Any = net.config
+        self.net = net
+        self.input_shape = shape_of(config, processor)
+        named = [str(config.id2label[i]) for i in range(len(config.id2label))]
+        self.class_names = () if all(name.startswith(NO_NAME) for name in named) else tuple(named)
+        scale, offset = _rescaling(processor)
+        mean, std = _normalisation(processor, self.input_shape[0])
+        # (x·scale + offset − mean) / std as one subtraction and one division
+        self.register_buffer("mean", ((mean - offset) / scale).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", (std / scale).view(-1, 1, 1), persistent=False)
+
+    def forward(self, points: Tensor) -> Tensor:
+        logits: Tensor = self.net(pixel_values=(points - self.mean) / self.std).logits
+        return logits
+
+
+def load(name: str) -> HuggingFace:
+    """The classifier in a folder that `save_pretrained` wrote or, where there is no such folder, of the hub's name."""
+    transformers = _transformers()
+    with _explained(name), _silent(transformers):
+        net, found = transformers.AutoModelForImageClassification.from_pretrained(
+            name, output_loading_info=True, **_where(name)
+        )
+    if missing := sorted(found["missing_keys"]):
+        raise InputError(
+            f"hf:{name} holds no weights of {', '.join(missing[:3])}, so it is no trained classifier: give one that "
+            "was fine-tuned and saved with save_pretrained"
+        )
+    return HuggingFace(net, processor_of(name))
+
+
+@lru_cache(maxsize=16)
+def declared_shape(name: str) -> Shape:
+    """(C, H, W) of the images that a classifier takes; no weights are read for it."""
+    with _explained(name):
+        config = _transformers().AutoConfig.from_pretrained(name, **_where(name))
+    return shape_of(config, processor_of(name))
+
+
+def processor_of(name: str) -> dict[str, Any]:
+    """What is done to pixels before they go in, as its preprocessor_config.json says."""
+    _transformers()
+    utils = importlib.import_module("transformers.image_processing_utils")
+    with _explained(name):
+        said: dict[str, Any] = utils.BaseImageProcessor.get_image_processor_dict(name, **_where(name))[0]
+    return said
+
+
+def files_of(name: str) -> list[Path]:
+    """The files in a folder that decide its answers; none for a name of the hub."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return []
+    kinds = (".safetensors", ".bin")
+    return sorted(
+        p for p in folder.iterdir() if p.suffix in kinds or p.name in ("config.json", "preprocessor_config.json")
+    )
+
+
+def shape_of(config: Any, processor: Mapping[str, Any]) -> Shape:
+    """(C, H, W) of what leaves an image processor, or of what the network's configuration says."""
+    channels = getattr(config, "num_channels", None) or 3
+    crops = processor.get("do_center_crop") and processor.get("crop_size") is not None
+    size = processor["crop_size"] if crops else processor.get("size")
+    if isinstance(size, Mapping):
+        side = size.get("shortest_edge")
+        height, width = size.get("height", side), size.get("width", side)
+        if height and width:
+            return channels, height, width
+    size = size if isinstance(size, int | list | tuple) else getattr(config, "image_size", None)
+    if isinstance(size, int):
+        return channels, size, size
+    if isinstance(size, list | tuple) and len(size) == 2:
+        return channels, int(size[0]), int(size[1])
+    raise InputError(
+        "its image processor says no size, nor does its configuration: add size to preprocessor_config.json"
+    )
+
+
+def _rescaling(processor: Mapping[str, Any]) -> tuple[float, float]:
+    """What pixels in [0, 1] are multiplied by, and what is added, for the network to get what its processor makes."""
+    if not processor.get("do_rescale", True):
+        return 255.0, 0.0
+    factor = 255.0 * float(processor.get("rescale_factor", 1 / 255))
+    return factor, -1.0 if processor.get("rescale_offset", processor.get("offset")) else 0.0
+
+
+def _normalisation(processor: Mapping[str, Any], channels: int) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, (C,)."""
+    if not processor.get("do_normalize", "image_mean" in processor):
+        return torch.zeros(channels), torch.ones(channels)
+    pair = [torch.tensor(processor.get(word, other)) for word, other in (("image_mean", 0.0), ("image_std", 1.0))]
+    if any(values.numel() not in (1, channels) for values in pair):
+        raise InputError(
+            f"its image_mean and image_std are not those of {channels} channels: mend preprocessor_config.json"
+        )
+    mean, std = (values.float().flatten().expand(channels).clone() for values in pair)
+    return mean, std
+
+
+def _where(name: str) -> dict[str, Any]:
+    """A folder is never looked for anywhere else."""
+    return {"local_files_only": True} if Path(name).is_dir() else {}
+
+
+def _transformers() -> Any:
+    try:
+        return importlib.import_module("transformers")
+    except ImportError as error:
+        raise InputError(f"hf: targets need transformers ({error}): pip install 'dowse[hf]'") from error
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """What transformers raises, as an InputError with cause and remedy."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        cause = " ".join(str(error).split())
+        there = "the folder must be one that save_pretrained wrote, of a model and of its image processor"
+        remedy = (
+            there if Path(name).is_dir() else "there is no such folder here; fetch it where the hub is, give its path"
+        )
+        raise InputError(f"hf:{name} cannot be loaded ({type(error).__name__}: {cause}): {remedy}") from error
+
+
+@contextlib.contextmanager
+def _silent(transformers: Any) -> Iterator[None]:
+    """No bars and no advice while weights are read."""
+    said = transformers.utils.logging
+    bars, level = said.is_progress_bar_enabled(), said.get_verbosity()
+    said.disable_progress_bar()
+    said.set_verbosity_error()
+    try:
+        yield
+    finally:
+        said.set_verbosity(level)
+        if bars:
+            said.enable_progress_bar()
