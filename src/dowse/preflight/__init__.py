@@ -55,7 +55,9 @@ def preflight(
         reading.labels(scores, labels),
         _guarded("speed", lambda: asking.throughput(seconds)),
     ]
-    return Preflight(tuple(findings), asking.queries, asking.sent, tuple(scores.argmax(1).tolist()))
+    return Preflight(
+        tuple(findings), asking.queries, asking.sent, tuple(scores.argmax(1).tolist()), scores.shape[1], asking.rate
+    )
 
 
 def _guarded(check: str, look: Callable[[], Finding]) -> Finding:

@@ -32,6 +32,7 @@ class Asking:
         scores: What it answered about the images, (n, K) float64; None until it did so well.
         queries: Rows answered.
         sent: Rows handed over.
+        rate: Rows a second, once it was timed.
     """
 
     def __init__(self, target: TargetLike, images: Tensor, batch_size: int | None = None) -> None:
@@ -39,6 +40,7 @@ class Asking:
         self.images = images
         self.scores: Tensor | None = None
         self.queries = self.sent = 0
+        self.rate: float | None = None
 
     def ask(self, points: Tensor, seed: int = 0) -> Tensor:
         """Scores of points, (n, K) float64; raises what the target raised."""
@@ -118,7 +120,7 @@ class Asking:
 
     def throughput(self, seconds: float) -> Finding:
         """Rows a second, as a run would send them, and what they make of the paper's budget."""
-        speed = self.speed(seconds, ROWS_FOR_SPEED)
+        speed = self.rate = self.speed(seconds, ROWS_FOR_SPEED)
         found = f"{speed:.3g} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
         if BUDGET / speed <= SLOW:
             return Finding("speed", Verdict.GOOD, found)

@@ -39,12 +39,16 @@ class Preflight:
         queries: Rows answered.
         sent: Rows handed to the target.
         labels: The target's own label of each image, as far as it answered.
+        classes: How many scores it answers with; None if it did not.
+        rate: Rows a second; None if it was not timed.
     """
 
     findings: tuple[Finding, ...]
     queries: int
     sent: int
     labels: tuple[int, ...] = ()
+    classes: int | None = None
+    rate: float | None = None
 
     @property
     def ok(self) -> bool:

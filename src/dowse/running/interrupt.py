@@ -1,6 +1,7 @@
 """Ctrl-C, the kind way: the first one asks the run to stop after its round, the second one stops it at once."""
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -9,10 +10,32 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """Whether somebody wants the run to stop."""
+    """Whether the run is to stop after its round.
+
+    Attributes:
+        wanted: Whether it is.
+        late: Whether that is because its time is over.
+    """
 
     def __init__(self) -> None:
-        self.wanted = False
+        self.wanted = self.late = False
+
+    @contextmanager
+    def after(self, seconds: float | None) -> Iterator[None]:
+        """Let it want to stop by itself when so many seconds are over; None lets it be."""
+        timer = None if seconds is None else threading.Timer(seconds, self._over)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _over(self) -> None:
+        self.late = not self.wanted
+        self.wanted = True
 
 
 @contextmanager
@@ -21,9 +44,9 @@ def interruptible(on_wish: Callable[[], None] = lambda: None) -> Iterator[Interr
     interrupt = Interrupt()
 
     def caught(number: int, frame: FrameType | None) -> None:
-        if interrupt.wanted:
+        if interrupt.wanted and not interrupt.late:
             raise KeyboardInterrupt
-        interrupt.wanted = True
+        interrupt.wanted, interrupt.late = True, False
         on_wish()
 
     before = {number: signal.signal(number, caught) for number in SIGNALS}

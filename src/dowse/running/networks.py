@@ -1,26 +1,34 @@
 """The networks of a process: targets and surrogates are opened once, and stay open for the runs to come."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from dowse.core.target import Shape, Target, as_target
 from dowse.running.instructions import Instructions
-from dowse.surrogates.surrogate import Surrogate, own_size
+from dowse.surrogates.surrogate import Surrogate, SurrogateLike, own_size
 from dowse.targets import input_shape, input_size, open_target, resolve_surrogate
 
 KEPT = 4
 
 
 class Networks:
-    """Targets and surrogates by their specs, the last few of them kept open."""
+    """Targets and surrogates by their specs, the last few of them kept open.
 
-    def __init__(self) -> None:
+    Args:
+        live: What is there already and has no spec of its own, by the words that stand for it.
+    """
+
+    def __init__(self, live: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.live = live
         self._open: OrderedDict[tuple[object, ...], Any] = OrderedDict()
         self._shapes: dict[str, Shape | None] = {}
 
     def input_shape(self, spec: str) -> Shape | None:
         """As targets.input_shape; a target that must be opened for it stays open for the run."""
+        if spec in self.live:
+            return None
         if spec not in self._shapes:
             self._shapes[spec] = input_shape(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
         return self._shapes[spec]
@@ -30,25 +38,24 @@ class Networks:
 
         def make() -> Target:
             asked = self._open.pop((told.spec.target,), None)
-            return (asked or open_target(told.spec.target)).to(told.device, told.dtype)
+            return (asked or open_target(self.live.get(told.spec.target, told.spec.target))).to(told.device, told.dtype)
 
         target: Target = self._kept((told.spec.target, told.device, told.dtype), make)
         return target
 
-    def surrogates(self, told: Instructions, side: int) -> list[Surrogate]:
-        """The surrogates of a run for images of a side, each at its own size."""
-        return [
-            Surrogate(
-                self._kept(
-                    ("surrogate", spec, told.device, told.dtype),
-                    lambda: resolve_surrogate(spec).to(told.device, told.dtype),  # noqa: B023 called at once
-                ),
-                size=own_size(told.spec.surrogate_size or input_size(spec), side),
-                class_offset=told.spec.class_offset,
-                smooth=told.spec.smooth,
-            )
-            for spec in told.spec.surrogate
-        ]
+    def surrogates(self, told: Instructions, side: int) -> list[SurrogateLike]:
+        """The surrogates of a run for images of a side, each at its own size; those that are there are as they are."""
+        specs = told.spec.surrogate
+        return [self.live[spec] if spec in self.live else self._surrogate(spec, told, side) for spec in specs]
+
+    def _surrogate(self, spec: str, told: Instructions, side: int) -> Surrogate:
+        key = ("surrogate", spec, told.device, told.dtype)
+        return Surrogate(
+            self._kept(key, lambda: resolve_surrogate(spec).to(told.device, told.dtype)),
+            size=own_size(told.spec.surrogate_size or input_size(spec), side),
+            class_offset=told.spec.class_offset,
+            smooth=told.spec.smooth,
+        )
 
     def close(self) -> None:
         """Let go of them; those that hold a connection close it."""

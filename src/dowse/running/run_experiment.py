@@ -6,9 +6,10 @@ Only the runner's process writes the store. Where the attacks take place is the 
 from collections.abc import Sequence
 from pathlib import Path
 
-from dowse.experiment.file import Experiment
+from dowse.experiment.file import Experiment, ImagesTable, Save
 from dowse.experiment.grid import plans_of
-from dowse.images.image_set import in_channels
+from dowse.experiment.spec import PlannedRun
+from dowse.images.image_set import ImageSource, in_channels
 from dowse.images.sources import open_images
 from dowse.running.engines import Engine
 from dowse.running.instructions import Instructions
@@ -47,13 +48,44 @@ def run_experiment(
         What became of each run, in the order of the grid.
     """
     images = open_images(experiment.images.path, experiment.images.labels)
-    plans, report, finished = plans_of(experiment, images, engine.input_shape), report or Reporter(), []
+    return run_plans(
+        plans_of(experiment, images, engine.input_shape), images, experiment.images, out, engine, report=report,
+        command=command, log_answers=log_answers, keep_answers=keep_answers, save=experiment.save, device=device,
+        interrupt=interrupt,
+    )  # fmt: skip
+
+
+def run_plans(
+    plans: Sequence[PlannedRun],
+    images: ImageSource,
+    table: ImagesTable,
+    out: Path,
+    engine: Engine,
+    *,
+    report: Reporter | None = None,
+    command: Sequence[str] = (),
+    log_answers: bool = True,
+    keep_answers: bool = False,
+    save: Save = "safetensors",
+    device: str = "cpu",
+    interrupt: Interrupt | None = None,
+) -> list[Finished]:
+    """Run plans on an image set that is open, as `run_experiment` does those of a file.
+
+    Args:
+        plans: What to run.
+        images: The image set.
+        table: Where it is, for the record, and the size and channels that were asked for.
+        save: What becomes of adversarial images.
+        out, engine, report, command, log_answers, keep_answers, device, interrupt: As in `run_experiment`.
+    """
+    report, finished = report or Reporter(), []
     with StoreWriter(out, command, keep_answers=keep_answers) as store:
         for plan in plans:
-            told = Instructions(spec=plan.spec, log_answers=log_answers, save=experiment.save, device=device)
-            size, channels = experiment.images.fitting(engine.input_shape(plan.spec.target))
+            told = Instructions(spec=plan.spec, log_answers=log_answers, save=save, device=device)
+            size, channels = table.fitting(engine.input_shape(plan.spec.target))
             seen = in_channels(images, channels)
-            run = RunUnderWay(plan, told, seen, size, experiment.images.path, store, report, interrupt or Interrupt())
+            run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt or Interrupt())
             engine.run(told, run)
             finished.append(run.finish())
     return finished

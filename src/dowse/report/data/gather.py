@@ -2,11 +2,12 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dowse.errors import InputError, count
+from dowse.experiment.spec import PlannedRun
 from dowse.images.class_names import class_names
 from dowse.report.data.model import Entry, Group, Report, Table, measure, queries_a_second
 from dowse.report.data.names import column_names, own_titles, report_title
@@ -22,11 +23,18 @@ def runs_of(store: Store, file: str | os.PathLike[str] | None = None) -> list[Ru
     from dowse.experiment.grid import plans_of
     from dowse.images.sources import open_images
 
-    experiment, runs = load_experiment(file), {run.id: run for run in store.runs()}
+    experiment = load_experiment(file)
     plans = plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
-    begun = [(runs[plan.spec.id], plan) for plan in plans if plan.spec.id in runs]
+    begun = planned_runs(store, plans)
     if not begun:
         raise InputError(f"the store in {store.folder} has nothing of {file}: `dowse run {file}` runs it")
+    return begun
+
+
+def planned_runs(store: Store, plans: Iterable[PlannedRun]) -> list[RunInfo]:
+    """The runs of a store that plans are about, in their order, as they name and size them."""
+    runs = {run.id: run for run in store.runs()}
+    begun = [(runs[plan.spec.id], plan) for plan in plans if plan.spec.id in runs]
     return [
         replace(run, title=plan.title, count=plan.count or run.count, budget=min(plan.budget, run.budget))
         for run, plan in begun
@@ -40,6 +48,7 @@ def gather(
     store: Store,
     *,
     experiment: str | os.PathLike[str] | None = None,
+    plans: Sequence[PlannedRun] | None = None,
     budget: int | None = None,
     title: str | None = None,
     classes: Sequence[str] | None = None,
@@ -49,6 +58,7 @@ def gather(
     Args:
         store: The store, open.
         experiment: The file of an experiment whose runs alone are told of, in its order; None tells of all.
+        plans: The runs that alone are told of, where they are known without a file.
         budget: Read every run with this smaller budget; None takes each run's own.
         title: What the report is called; None makes one of the targets.
         classes: What the classes are called; None looks for names in the image set and the models.
@@ -58,7 +68,7 @@ def gather(
     sessions = store.sessions()
     began = {session.id: session.started for session in sessions}
     found: dict[tuple[Any, ...], dict[tuple[str, str], list[Entry]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs_of(store, experiment):
+    for run in runs_of(store, experiment) if plans is None else planned_runs(store, plans):
         allowed = run.budget if budget is None else min(budget, run.budget)
         counted = store.counted(run.id, allowed, run.count)
         if not counted.stored:

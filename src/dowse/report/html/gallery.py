@@ -37,8 +37,9 @@ class Gallery:
     partial: bool = False
 
 
-def collect(report: Report, store: Store, *, a_run: int | None = None) -> Gallery:
-    """The gallery of a report; `a_run` images of each run, by default 24, fewer where that makes more than 200."""
+def collect(report: Report, store: Store, *, a_run: int | None = None, traces: bool = True) -> Gallery:
+    """The gallery of a report, with or without traces; `a_run` images of each run, by default 24, fewer where that
+    makes more than 200."""
     runs = len(report.entries)
     wanted = min(A_RUN, max(1, IN_ALL // max(runs, 1))) if a_run is None else a_run
     gallery = Gallery()
@@ -50,7 +51,8 @@ def collect(report: Report, store: Store, *, a_run: int | None = None) -> Galler
             strip = _strip(gallery, store, place, group, name, images[place][name])
             if strip is not None:
                 gallery.strips.append(strip)
-    gallery.traces, gallery.partial = carry(store, images, shown)
+    if traces:
+        gallery.traces, gallery.partial = carry(store, images, shown)
     return gallery
 
 

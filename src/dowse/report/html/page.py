@@ -1,30 +1,25 @@
 """The report as one HTML file that needs no network: text, tables, styles, script, data and pictures inside."""
 
-import base64
-import hashlib
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dowse.images.class_names import read_names
 from dowse.machine.files import write_file
 from dowse.report.data.cells import MEASURES, fill, how_ranked
 from dowse.report.data.gather import gather
 from dowse.report.data.model import Report
-from dowse.report.data.names import captions, norm_sign, subscripts
+from dowse.report.data.names import captions
 from dowse.report.html import listings
 from dowse.report.html.facts import commands, facts, failures, leading_columns, specs
 from dowse.report.html.gallery import Gallery, collect
 from dowse.report.html.script_data import script_data
+from dowse.report.html.shell import render_page
 from dowse.store import Store
-from dowse.wording import percent, plural, queries
 
 SCRIPTS = ("base", "axes", "table", "legend", "reading", "curves", "medians", "pairs", "gallery", "dialog", "traces",
-           "images")  # in the order in which they need each other  # fmt: skip
+           "images", "ready")  # in the order in which they need each other  # fmt: skip
 
 
 def write_html(
@@ -66,24 +61,23 @@ def write_html(
 
 def render(report: Report, gallery: Gallery, given: Sequence[tuple[str, str]]) -> str:
     """The page of a report; `given` are the commands that it came from, each with a note."""
-    script = f'"use strict";\n(() => {{\n{_asset(*(f"{name}.js" for name in SCRIPTS))}\n}})();\n'
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    missing, template = failures(report), _templates().get_template("page.html")
-    return template.render(
+    missing = failures(report)
+    return render_page(
+        "page.html",
+        title=report.title,
+        sections=_sections(report, gallery, missing),
+        data=script_data(report, gallery),
+        scripts=SCRIPTS,
+        filters=(fill, how_ranked),
         report=report,
         gallery=gallery,
         commands=given,
-        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        style=_asset("page.css"),
-        script=script,
-        data=script_data(report, gallery),
         lead=leading_columns(report),
         specs=specs(report),
         facts=facts(report),
         captions=captions(report.tables),
         measures=MEASURES,
         failures=missing,
-        sections=_sections(report, gallery, missing),
         speeds=listings.speeds(report),
     )
 
@@ -103,21 +97,3 @@ def _sections(report: Report, gallery: Gallery, missing: Mapping[str, object]) -
         ("setup", "Speed and commands", "Commands", True),
     )
     return {key: (name, link) for key, name, link, shown in sections if shown}
-
-
-def _templates() -> Environment:
-    """The templates beside this file; whatever they show is escaped, and what they do not know is an error."""
-    templates = Environment(
-        loader=PackageLoader("dowse.report.html"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    templates.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
-    say = (percent, plural, queries, norm_sign, subscripts, fill, how_ranked, listings.counts,
-           listings.options)  # fmt: skip
-    templates.filters.update({function.__name__: function for function in say})
-    return templates
-
-
-def _asset(*names: str) -> str:
-    folder = files("dowse.report.html") / "assets"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)

@@ -1,8 +1,9 @@
 """What an engine is, what a run gives it to do, and the engine that works in this process."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from dowse.core.target import Shape
 from dowse.core.task import Task
@@ -63,10 +64,14 @@ class Engine(Protocol):
 
 
 class LocalEngine:
-    """Attacks in this process."""
+    """Attacks in this process.
 
-    def __init__(self) -> None:
-        self.networks = Networks()
+    Args:
+        live: Targets and surrogates that are objects here, by the words that stand for them in a run's spec.
+    """
+
+    def __init__(self, live: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.networks = Networks(live)
 
     def run(self, told: Instructions, work: Work) -> None:
         """As Engine.run."""

@@ -65,4 +65,3 @@ for (const slot of slots("images")) {
   make("div", { class: "controls pager" }, back, status, next));
   chooseTarget(place);
 }
-document.documentElement.dataset.ready = "yes";
