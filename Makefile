@@ -19,7 +19,7 @@ DOCS   := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: chromium help docs demo check test coverage test-extra test-all test-matrix bench format clean
+.PHONY: chromium help docs demo audit-demo check test coverage test-extra test-all test-matrix bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -71,6 +71,9 @@ $(SERVED): constraints-server.txt
 
 demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 	$(BIN)/dowse demo
+
+audit-demo: $(CORE) $(DEMO)  ## how many queries does MobileNetV2 withstand? A page, within three minutes
+	$(BIN)/dowse audit --target dowse:imagenet_mobilenetv2 --images demo:photographs --count 12 --name MobileNetV2 --workers 2 --out out/audit
 
 docs: $(CORE) $(DOCS)  ## the documentation as a site in site/: open site/index.html, or serve it for its search
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build

@@ -5,6 +5,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dowse.api import Estimate, attack, estimate, stream
+    from dowse.audit.benchmark import benchmark
+    from dowse.audit.result import Audit
     from dowse.core.inputs import Image
     from dowse.core.observers import Observer, Progress
     from dowse.core.result import End, Outcome, Result, Summary
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
+    "Audit",
     "End",
     "Estimate",
     "Image",
@@ -28,6 +31,7 @@ __all__ = [
     "Surrogate",
     "TargetFailedError",
     "attack",
+    "benchmark",
     "estimate",
     "stream",
 ]
@@ -36,6 +40,8 @@ __all__ = [
 # no network starts without importing torch.
 _HOMES = {
     "dowse.api": ("Estimate", "attack", "estimate", "stream"),
+    "dowse.audit.benchmark": ("benchmark",),
+    "dowse.audit.result": ("Audit",),
     "dowse.core.inputs": ("Image",),
     "dowse.core.observers": ("Observer", "Progress"),
     "dowse.core.result": ("End", "Outcome", "Result", "Summary"),

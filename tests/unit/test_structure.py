@@ -11,6 +11,7 @@ import dowse
 
 SOURCE = Path(dowse.__file__).parent
 PUBLIC = [
+    "Audit",
     "End",
     "Estimate",
     "Image",
@@ -24,6 +25,7 @@ PUBLIC = [
     "Surrogate",
     "TargetFailedError",
     "attack",
+    "benchmark",
     "estimate",
     "stream",
 ]
@@ -51,6 +53,7 @@ ROOMS = (
     "running",
     "report",
     "figures",
+    "audit",
     "cli",
 )
 DOORS = ("__init__", "__main__")  # what is imported or started from outside may import any room

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from dowse.cli.attack import EXTRA, attack
+from dowse.cli.audit import audit
 from dowse.cli.check import check
 from dowse.cli.compare import compare
 from dowse.cli.demo import demo
@@ -41,6 +42,7 @@ def main(
 
 
 app.command(context_settings=EXTRA)(attack)
+app.command()(audit)
 app.command()(check)
 app.command()(compare)
 app.command()(demo)

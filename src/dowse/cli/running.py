@@ -96,10 +96,21 @@ class Manner:
     )
 
 
-def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
+def execute(
+    experiment: "Experiment", manner: Manner, *, rounds: "Sequence[Experiment]" = (), seconds: float | None = None
+) -> "list[Finished]":
     """Run an experiment, tell about it, print its table; Ctrl-C ends it after the round with status 130.
 
     What the target failed on, or no image that could be attacked, is told on standard error, with status 1.
+
+    Args:
+        experiment: What to run.
+        manner: How.
+        rounds: Smaller forms of it that are run first, one after the other.
+        seconds: When to stop at the latest; None when all is done.
+
+    Returns:
+        What became of the last of these that was run to its end; nothing if there was no time for any.
     """
     from contextlib import closing
 
@@ -115,7 +126,8 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
         raise InputError("--no-answers logs nothing that --keep-answers could keep: leave one of them out")
     check_device(manner.device, here=manner.engine != "ray")
     share = share_of_rate(manner.rate, manner.engine, manner.workers)
-    experiment = experiment.changed(save=manner.save, rate=share)
+    stages = [one.changed(save=manner.save, rate=share) for one in (*rounds, experiment)]
+    finished: list[Finished] = []
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
     command = ["dowse", *map(without_password, sys.argv[1:])]
@@ -125,23 +137,26 @@ def execute(experiment: "Experiment", manner: Manner) -> "list[Finished]":
         closing(engine_of(manner, report)) as engine,
     ):
         wish = "finishing the round; Ctrl-C again stops at once"
-        with interruptible(lambda: report.message(wish)) as interrupt:
+        with interruptible(lambda: report.message(wish)) as interrupt, interrupt.after(seconds):
             try:
-                finished = run_experiment(
-                    experiment,
-                    manner.out,
-                    engine,
-                    report=report,
-                    command=command,
-                    log_answers=not manner.no_answers,
-                    keep_answers=manner.keep_answers,
-                    device=manner.device,
-                    interrupt=interrupt,
-                )
+                for stage in stages:
+                    finished = run_experiment(
+                        stage,
+                        manner.out,
+                        engine,
+                        report=report,
+                        command=command,
+                        log_answers=not manner.no_answers,
+                        keep_answers=manner.keep_answers,
+                        device=manner.device,
+                        interrupt=interrupt,
+                    )
             except Stopped:
-                report.message(f"stopped; every answer is kept. Go on with: {shlex.join(command)}")
-                raise typer.Exit(INTERRUPTED) from None
-    if not manner.quiet and not manner.json:
+                if not interrupt.late:
+                    report.message(f"stopped; every answer is kept. Go on with: {shlex.join(command)}")
+                    raise typer.Exit(INTERRUPTED) from None
+                report.message(f"time is over; every answer is kept. Go on with: {shlex.join(command)}")
+    if finished and not manner.quiet and not manner.json:
         show_table(finished)
     if trouble := [one.trouble for one in finished if one.trouble is not None]:
         typer.echo("\n".join(f"error: {said}" for said in trouble), err=True)

@@ -1,0 +1,75 @@
+"""An audit as an experiment: which attacks, in which norms, and in rounds where time is the limit."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dowse.errors import InputError, is_count
+from dowse.experiment.file import Experiment, MethodTable, make_experiment
+from dowse.settings import Norm
+
+BUDGET = 1000
+NORMS: tuple[Norm, ...] = ("l2", "linf")
+TITLES = {"dowse": "Dowse", "square": "Square", "transfer": "Transfer", "prgf": "P-RGF"}
+ALONE = ("dowse", "square")
+WITH_A_SURROGATE = (*ALONE, "transfer", "prgf")
+ROUNDS = (10, 100, 1000, 10_000)  # budgets, where minutes are given instead
+
+
+def audit_experiment(
+    target: Mapping[str, Any],
+    images: Mapping[str, Any],
+    *,
+    surrogates: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    source: str = "dowse audit",
+    **words: Any,
+) -> Experiment:
+    """The experiment that an audit is: every attack of the portfolio in every norm.
+
+    Args:
+        target: Its spec and name, as an experiment's table.
+        images: Path, labels, count and size, as an experiment's table.
+        surrogates: Specs of networks that work together; without one, the attacks that need one are left out.
+        methods: Other attacks than the portfolio's.
+        source: Who asks, for errors.
+        words: Other words of an experiment; what is not said is the audit's own.
+    """
+    chosen = methods or (WITH_A_SURROGATE if surrogates else ALONE)
+    tables: dict[str, Any] = {
+        "name": "audit", "target": dict(target), "images": {k: v for k, v in images.items() if v is not None},
+        "method": [{"name": one} | ({"title": TITLES[one]} if one in TITLES else {}) for one in chosen],
+        "norm": list(NORMS), "budget": BUDGET, **words,
+    }  # fmt: skip
+    if surrogates:
+        tables["surrogate"] = [list(surrogates)]
+    return make_experiment(tables, source=source)
+
+
+def rounds_of(experiment: Experiment) -> list[Experiment]:
+    """The rounds before the whole: growing budgets, each with the attacks that it is enough for to make one step."""
+    return [
+        experiment.model_copy(update={"budget": budget, "method": able})
+        for budget in ROUNDS
+        if budget < experiment.said("budget")
+        if (able := tuple(one for one in experiment.method if _first_step(one) <= budget))
+    ]
+
+
+def _first_step(table: MethodTable) -> int:
+    """The queries after which an attack can first move: its probes and the first answer, where it has probes."""
+    from dowse.attacks.registry import find_method
+
+    q: Any = {**find_method(table.name).options(), **table.options}.get("q")
+    return 1 + q if is_count(q) else 2
+
+
+def radii(eps: Any, norms: Sequence[str]) -> Any:
+    """The word eps of an experiment; InputError for one radius of several norms, which no picture is the same in."""
+    if isinstance(eps, Mapping):
+        return dict(eps)
+    if len(norms) > 1:
+        raise InputError(
+            f"eps={eps} is a radius in one norm, and the audit has {', '.join(norms)}: say one norm, or a radius each, "
+            "eps={l2 = 3.0, linf = 0.03} on the command line"
+        )
+    return eps

@@ -1,0 +1,60 @@
+"""The sentence an engineer needs, in one norm: of so many pictures half fall within so many queries."""
+
+import math
+
+from dowse.audit.standing import Standing
+from dowse.report.data.names import norm_sign
+from dowse.wording import plural
+
+MARKS = ((0.5, "half"), (0.9, "90 %"), (1.0, "all"))
+
+
+def sentence(standing: Standing) -> str:
+    """How many of the pictures fall within how many queries, and how many withstand them."""
+    n, fell, budget = standing.right, standing.fell, plural(standing.budget, "query")
+    if n == 0:
+        return _nothing(standing)
+    if n == 1:
+        end = f"falls within {plural(int(standing.taken[0]), 'query')}" if fell else f"withstands {budget}"
+        return f"The one picture{_whose(standing)} {end}."
+    if fell == 0:
+        return f"None of the {n:,} pictures{_whose(standing)} falls within {budget}."
+    return f"Of the {n:,} pictures{_whose(standing)}, {_falls(standing)}{_rest(n - fell, budget)}."
+
+
+def where(standing: Standing) -> str:
+    """The ball that a sentence is about."""
+    return norm_sign(standing.norm) + ("" if math.isnan(standing.eps) else f", ε = {standing.eps:.3g}")
+
+
+def _nothing(standing: Standing) -> str:
+    if standing.total == 0:
+        return "No picture could be asked about."
+    return f"Your model gets none of the {plural(standing.total, 'picture')} right: there was nothing to attack."
+
+
+def _whose(standing: Standing) -> str:
+    return ", each taken as what your model says it is" if standing.own_labels else " that your model gets right"
+
+
+def _falls(standing: Standing) -> str:
+    """Half, nine in ten and all, as far as so many fell; else how many did. Of equal numbers the larger share."""
+    reached = {standing.falls_within(share): word for share, word in MARKS}
+    marks = [(word, int(queries)) for queries, word in reached.items() if math.isfinite(queries)]
+    if marks:
+        (word, first), *others = marks
+        return ", ".join(
+            [f"{word} fall within {plural(first, 'query')}", *(f"{word} within {q:,}" for word, q in others)]
+        )
+    fell, first, last = standing.fell, int(standing.taken[0]), int(standing.taken[standing.fell - 1])
+    if fell == 1:
+        return f"1 falls within {plural(first, 'query')}"
+    if first == last:
+        return f"{fell:,} fall within {plural(first, 'query')}"
+    return f"{fell:,} fall, the first within {plural(first, 'query')}, the last within {last:,}"
+
+
+def _rest(left: int, budget: str) -> str:
+    if left == 0:
+        return ""
+    return f"; {left:,} withstand{'s' if left == 1 else ''} {budget}"

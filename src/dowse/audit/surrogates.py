@@ -1,0 +1,100 @@
+"""`--surrogate auto`: the built-in networks that know the target's classes, told by what both say of a few pictures."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dowse import models
+from dowse.models import WeightsError
+from dowse.report.data.names import short_target
+from dowse.surrogates.surrogate import resized
+from dowse.targets import resolve_surrogate
+
+AUTO, NONE = "auto", "none"
+MOST = 2  # more of them cost more seconds than they save queries
+GIVE_ONE = "an attacker who has a network for the same classes needs fewer queries: give one with --surrogate SPEC"
+
+
+@dataclass(frozen=True)
+class Surrogates:
+    """Which surrogates an audit has, and why.
+
+    Attributes:
+        specs: Their specs.
+        class_offset: Added to the target's labels to make theirs.
+        said: Where they come from, in a sentence.
+    """
+
+    specs: tuple[str, ...] = ()
+    class_offset: int = 0
+    said: str = "Surrogate: none, as asked for."
+
+
+def given_surrogates(specs: Sequence[str]) -> Surrogates:
+    """Surrogates that were named."""
+    return Surrogates(tuple(specs), 0, f"Surrogate: {', '.join(map(short_target, specs))}, as given.")
+
+
+def fitting_surrogates(target: str, classes: int | None, images: Tensor, labels: Sequence[int]) -> Surrogates:
+    """The built-in networks that agree with the target; none if none does.
+
+    A network fits if it has as many classes as the target (or one less, where the target's first is background) and
+    says the same as the target of at least half of a few pictures: names of classes may be missing or in another order,
+    answers tell. What the target itself is made of is no surrogate.
+
+    Args:
+        target: The target's spec.
+        classes: How many scores it answers with; None if it did not.
+        images: A few pictures as it takes them, (n, C, H, W).
+        labels: What it took each of them for.
+    """
+    if classes is None or not labels or images.shape[1] != 3:
+        return Surrogates(said=f"Surrogate: none; no built-in network takes such pictures, and {GIVE_ONE}.")
+    candidates = [one for one in map(models.spec, models.names()) if classes - one.classes in (0, 1)]
+    if not candidates:
+        return Surrogates(said=f"Surrogate: none; no built-in network has {classes:,} classes. {_hint()}")
+    agreed = {one.name: _agreed(one, classes, images, labels) for one in candidates if not _within(one.name, target)}
+    fitting = [name for name, same in agreed.items() if same is not None and 2 * same >= len(labels)]
+    fitting.sort(key=lambda name: -(agreed[name] or 0))
+    if not fitting:
+        found = [name for name, same in agreed.items() if same is not None]
+        why = (
+            f"the {len(found)} built-in networks of so many classes say something else of most pictures"
+            if found
+            else "of the built-in networks of so many classes no weights are installed"
+        )
+        return Surrogates(said=f"Surrogate: none; {why}. {_hint()}")
+    chosen = [name for name in fitting if classes - models.spec(name).classes == _offset(fitting[0], classes)][:MOST]
+    words = [f"{short_target(name)} (agrees with the target on {agreed[name]} of {len(labels)})" for name in chosen]
+    return Surrogates(
+        tuple(f"dowse:{name}" for name in chosen),
+        -_offset(fitting[0], classes),
+        f"Surrogate: {' and '.join(words)}, built in, chosen because its classes fit.",
+    )
+
+
+def _hint() -> str:
+    return GIVE_ONE[0].upper() + GIVE_ONE[1:] + "."
+
+
+def _offset(name: str, classes: int) -> int:
+    return classes - models.spec(name).classes
+
+
+def _within(name: str, target: str) -> bool:
+    """Whether a target's spec names that very network."""
+    return re.search(rf"\b{re.escape(name)}\b", target) is not None
+
+
+def _agreed(spec: models.ModelSpec, classes: int, images: Tensor, labels: Sequence[int]) -> int | None:
+    """Of how many pictures a network says what the target says; None if it has no weights here."""
+    try:
+        net = resolve_surrogate(f"dowse:{spec.name}")
+    except WeightsError:
+        return None
+    with torch.no_grad():
+        said = net(resized(images.float().cpu(), spec.input_size)).argmax(1) + (classes - spec.classes)
+    return int((said == torch.tensor(labels)).sum())

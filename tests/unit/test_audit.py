@@ -1,0 +1,346 @@
+"""An audit's parts: the sentence, the gate, the surrogates that fit, what is written for programs, and the object."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import dowse
+from dowse.audit import surrogates
+from dowse.audit.advice import advice
+from dowse.audit.gate import check_budget, judge, parse_requirement, passed
+from dowse.audit.looking import FirstLook, keep, kept_look
+from dowse.audit.portfolio import audit_experiment, radii, rounds_of
+from dowse.audit.result import Audit, audit_of
+from dowse.audit.sentence import sentence
+from dowse.audit.standing import Picture, Standing, quantile
+from dowse.audit.surrogates import Surrogates, fitting_surrogates
+from dowse.core.result import End
+from dowse.errors import InputError
+from dowse.models import WeightsError
+from dowse.running.interrupt import Interrupt
+from tests.nets import Tanh
+from tests.stores import CELL, Made, make_store
+from tests.support import pictures
+from tests.victims import ROWS, rows_seen, target
+
+NEVER = math.inf
+LINF = replace(CELL, norm="linf")
+LOOK = FirstLook(
+    {"target": CELL.target, "images": "set", "outputs": "logits", "asked": []},
+    {"ok": True, "queries": 40, "sent": 40, "labels": [1], "findings": [
+        {"check": "answer", "verdict": "good", "found": "it answers", "remedy": ""},
+        {"check": "rounding", "verdict": "note", "found": "two decimals", "remedy": "a larger sigma= helps"},
+    ]},
+    Surrogates(("dowse:s",), 0, "Surrogate: s, as given."),
+    100.0,
+)  # fmt: skip
+
+
+def standing(*taken: float, wrong: int = 0, budget: int = 1000, **more: Any) -> Standing:
+    found = tuple(Picture(str(i), str(i), 1, queries) for i, queries in enumerate(taken))
+    return Standing("l2", 12.3, budget, wrong, found, {"Square": taken}, **more)
+
+
+NINETY_TWO = [2] * 20 + [3] * 26 + [40] * 37 + [310] * 9
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (standing(*NINETY_TWO),
+         "Of the 92 pictures that your model gets right, half fall within 3 queries, 90 % within 40, all within 310."),
+        (standing(2, 2, 2, 2), "Of the 4 pictures that your model gets right, all fall within 2 queries."),
+        (standing(2, 2, 2, 1500, budget=2000),
+         "Of the 4 pictures that your model gets right, half fall within 2 queries, all within 1,500."),
+        (standing(5, 9, 9, NEVER),
+         "Of the 4 pictures that your model gets right, half fall within 9 queries; 1 withstands 1,000 queries."),
+        (standing(*[4] * 19, NEVER),
+         "Of the 20 pictures that your model gets right, 90 % fall within 4 queries; 1 withstands 1,000 queries."),
+        (standing(7, 80, NEVER, NEVER, NEVER),
+         "Of the 5 pictures that your model gets right, 2 fall, the first within 7 queries, the last within 80; "
+         "3 withstand 1,000 queries."),
+        (standing(7, 7, NEVER, NEVER, NEVER),
+         "Of the 5 pictures that your model gets right, 2 fall within 7 queries; 3 withstand 1,000 queries."),
+        (standing(7, NEVER, NEVER),
+         "Of the 3 pictures that your model gets right, 1 falls within 7 queries; 2 withstand 1,000 queries."),
+        (standing(NEVER, NEVER), "None of the 2 pictures that your model gets right falls within 1,000 queries."),
+        (standing(3), "The one picture that your model gets right falls within 3 queries."),
+        (standing(NEVER), "The one picture that your model gets right withstands 1,000 queries."),
+        (standing(wrong=3), "Your model gets none of the 3 pictures right: there was nothing to attack."),
+        (standing(), "No picture could be asked about."),
+        (standing(2, 3, own_labels=True),
+         "Of the 2 pictures, each taken as what your model says it is, half fall within 2 queries, all within 3."),
+    ],
+)  # fmt: skip
+def test_the_sentence(found: Standing, said: str) -> None:
+    assert sentence(found) == said
+
+
+def test_what_is_left() -> None:
+    found = standing(2, 30, NEVER, wrong=1, budget=100)
+    assert (found.total, found.right, found.fell, found.clean_accuracy) == (4, 3, 2, 0.75)
+    assert [found.accuracy(q) for q in (0, 1, 2, 29, 30, 100)] == [0.75, 0.75, 0.5, 0.5, 0.25, 0.25]
+    assert math.isnan(found.accuracy(101))
+    assert [(p.queries, p.rate) for p in found.curve()] == [(1, 0.75), (2, 0.5), (30, 0.25), (100, 0.25)]
+    assert all(p.low <= p.rate <= p.high for p in found.curve("Square"))
+    assert math.isnan(quantile([], 0.5))
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("half >= 3", True), ("half >= 4", False), ("half > 3", False), ("first >= 2", True), ("90% >= 40", True),
+        ("90 % > 40", False), ("all >= 310", True), ("l2 half >= 3", True), ("L2 Half >= 3", True),
+        ("accuracy@3 >= 0.5", True), ("accuracy@1e3 > 0", False), ("accuracy@40 >= 9%", True),
+        ("accuracy@1,000 >= 0", True), ("clean >= 0.99", True), ("half>=1", True),
+    ],
+)  # fmt: skip
+def test_requirements(text: str, met: bool) -> None:
+    (verdict,) = judge([parse_requirement(text)], [standing(*NINETY_TWO)])
+    assert verdict.met is met
+    assert passed([verdict]) is met
+    assert verdict.word in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot read"), ("half", "cannot read"), ("half >= many", "cannot read"), ("half >= -3", "cannot read"),
+        ("half <= 100", "floor"), ("half == 100", "floor"), ("hafl >= 3", "did you mean 'half'"),
+        ("accuracy >= 0.3", "after how many"), ("accuracy@100 >= 30", "between 0 and 1"),
+        ("accuracy@1.5 >= 0.3", "whole number"), ("accuracy@x >= 0.3", "no number"), ("half@3 >= 3", "only accuracy"),
+        ("120% >= 3", "between 0 and 100"), ("half >= 3%", "leave the last %"), ("half >= 1e", "no number"),
+    ],
+)  # fmt: skip
+def test_what_is_no_requirement(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_requirement(text)
+
+
+def test_what_a_budget_cannot_tell() -> None:
+    wanted = parse_requirement("half >= 100")
+    check_budget([wanted], 99)  # that fewer than half fell within 99 is enough
+    with pytest.raises(InputError, match="--budget 99"):
+        check_budget([wanted], 98)
+    with pytest.raises(InputError, match="--budget 1000"):
+        check_budget([parse_requirement("accuracy@1000 >= 0.3")], 999)
+    (verdict,) = judge([wanted], [standing(NEVER, NEVER, budget=10)])
+    assert verdict.met is None
+    assert not passed([verdict])
+    (verdict,) = judge([wanted], [standing(NEVER, NEVER, budget=99)])
+    assert verdict.met
+    assert judge([wanted], [standing(200, 300, unfinished=1)])[0].met is None
+    assert judge([wanted], [standing(wrong=2)])[0].met is None
+    with pytest.raises(InputError, match="about linf"):
+        judge([parse_requirement("linf half >= 3")], [standing(2)])
+    assert passed([])
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Audit:
+    wrong = [End.ADVERSARIAL] * 3 + [End.BUDGET, End.ALREADY_WRONG]
+    runs = [
+        Made("Dowse", [2, 3, 40, None, 1], ends=wrong), Made("Square", [20, 2, 400, None, 1], ends=wrong),
+        Made("Dowse", [2, 2, 2, 2, 2], LINF),
+    ]  # fmt: skip
+    requirements = [parse_requirement(text) for text in ("half >= 3", "l2 accuracy@1000 >= 0.2")]
+    return audit_of(make_store(tmp_path, runs), None, LOOK, requirements, ["dowse", "audit", "--budget", "1000"])
+
+
+def test_the_strongest_attack_counts(audit: Audit) -> None:
+    l2, linf = audit.standings.values()
+    assert [(one.attack, one.queries) for one in l2.pictures] == [
+        ("Dowse", 2), ("Square", 2), ("Dowse", 40), (None, NEVER),
+    ]  # fmt: skip
+    assert (l2.wrong, l2.right, linf.right) == (1, 4, 5)
+    assert audit.clean_accuracy == 0.8
+    assert audit.robust_accuracy(norm="l2") == 0.2
+    assert audit.robust_accuracy(1) == 0.8
+    assert audit.robust_accuracy() == 0
+    assert (audit.queries(0.5, "l2"), audit.queries(1, "l2"), audit.queries()) == (2, NEVER, 2)
+    assert [one.met for one in audit.verdicts] == [False, False, True]
+    assert not audit.met
+    assert [one.met for one in audit.require("half >= 2")] == [True, True]
+    with pytest.raises(InputError, match="up to the budget"):
+        audit.robust_accuracy(1001)
+    with pytest.raises(InputError, match="norm='l1'"):
+        audit.robust_accuracy(norm="l1")
+
+
+def test_json_and_junit(audit: Audit, tmp_path: Path) -> None:
+    said = json.loads(audit.json(tmp_path / "a.json"))
+    assert json.loads((tmp_path / "a.json").read_text()) == said
+    l2 = said["norms"]["l2"]
+    assert l2["sentence"] == audit.sentences["l2"]
+    assert l2["falls_within"] == {"first": 2, "half": 2, "90%": None, "all": None}
+    assert l2["accuracy"] == {"1": 0.8, "10": 0.4, "100": 0.2, "1000": 0.2}
+    assert l2["attacks"]["Square"]["strongest_on"] == 1
+    assert l2["strongest"][3] == {"picture": "0003.png", "label": 1, "attack": None, "queries": None, "taken_for": None}
+    assert [one["met"] for one in said["gate"]["requirements"]] == [False, False, True]
+    suite = ElementTree.fromstring(audit.junit(tmp_path / "a.xml")).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "2")
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert list(cases) == ["first look", "half >= 3 (l2)", "half >= 3 (linf)", "l2 accuracy@1000 >= 0.2 (l2)"]
+    failure = cases["half >= 3 (l2)"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "not met: half fall within 2 queries"
+    assert ElementTree.parse(tmp_path / "a.xml").getroot().tag == "testsuites"
+
+
+def test_the_page_says_it(audit: Audit, tmp_path: Path) -> None:
+    page = audit.html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
+    for said in (*audit.sentences.values(), "Not passed", "1 of 3 requirements met", "not met", "Surrogate: s"):
+        assert said in page
+    assert page.index(audit.sentences["l2"]) < page.index("<main>")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    (l2,) = data["tables"][0]["groups"]
+    assert l2["left"][0][0] == data["strongest"] == data["methods"].index("Strongest attack on each")
+    assert [point[:2] for point in l2["left"][0][1]] == [[1, 0.8], [2, 0.4], [40, 0.2], [1000, 0.2]]
+
+
+def test_what_to_do_next(audit: Audit) -> None:
+    said = advice(audit)
+    more = next(one for one in said if "goes on with these alone" in one.said)
+    assert more.command == "dowse audit --budget 10000"
+    assert any("two decimals" in one.said for one in said)
+    assert not any("Keep what you have" in one.said for one in said)
+    free = advice(replace(audit, verdicts=(), look=replace(LOOK, surrogates=Surrogates(said="Surrogate: none; no."))))
+    keep_it = next(one for one in free if "Keep what you have" in one.said)
+    assert keep_it.command == "dowse audit --budget 1000 --require 'half >= 2'"
+
+
+def net_of(classes: int, says: list[int]) -> torch.nn.Module:
+    return torch.nn.Sequential(_Says(classes, says))
+
+
+class _Says(torch.nn.Module):
+    def __init__(self, classes: int, says: list[int]) -> None:
+        super().__init__()
+        self.scores = torch.nn.functional.one_hot(torch.tensor(says), classes).float()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scores[: len(x)]
+
+
+@pytest.fixture
+def built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    nets = {"alike": (10, [0, 1, 2, 9]), "twin": (10, [0, 1, 2, 3]), "other": (10, [5, 5, 5, 5]), "gone": (10, None)}
+    specs = {name: SimpleNamespace(name=name, classes=k, input_size=4) for name, (k, _) in nets.items()}
+
+    def resolve(spec: str) -> torch.nn.Module:
+        classes, says = nets[spec.partition(":")[2]]
+        if says is None:
+            raise WeightsError("no weights")
+        return net_of(classes, says)
+
+    monkeypatch.setattr(surrogates.models, "names", lambda: tuple(nets))
+    monkeypatch.setattr(surrogates.models, "spec", specs.__getitem__)
+    monkeypatch.setattr(surrogates, "resolve_surrogate", resolve)
+
+
+@pytest.mark.usefixtures("built_in")
+def test_surrogates_that_fit() -> None:
+    x = torch.rand(4, 3, 8, 8)
+    found = fitting_surrogates("torch:mine:net", 10, x, [0, 1, 2, 3])
+    assert found.specs == ("dowse:twin", "dowse:alike")
+    assert found.class_offset == 0
+    assert "twin (agrees with the target on 4 of 4)" in found.said
+    assert fitting_surrogates("jpeg:75+dowse:twin", 10, x, [0, 1, 2, 3]).specs == ("dowse:alike",)
+    shifted = fitting_surrogates("torch:mine:net", 11, x, [1, 2, 3, 4])
+    assert (shifted.specs, shifted.class_offset) == (("dowse:twin", "dowse:alike"), -1)
+
+
+@pytest.mark.usefixtures("built_in")
+def test_no_surrogate_fits() -> None:
+    x = torch.rand(4, 3, 8, 8)
+    assert "no built-in network has 7 classes" in fitting_surrogates("torch:m:n", 7, x, [0, 1, 2, 3]).said
+    other = fitting_surrogates("torch:m:n", 10, x, [7, 7, 7, 7])
+    assert other.specs == ()
+    assert "say something else of most pictures" in other.said
+    assert fitting_surrogates("torch:m:n", 10, x[:, :1], [0, 1, 2, 3]).specs == ()
+    assert fitting_surrogates("torch:m:n", None, x, []).specs == ()
+
+
+def test_a_look_is_used_again_for_the_same_alone(tmp_path: Path) -> None:
+    assert kept_look(tmp_path, LOOK.about, []) is None
+    keep(tmp_path, LOOK)
+    about = {word: value for word, value in LOOK.about.items() if word != "asked"}
+    assert kept_look(tmp_path, about, []) == LOOK
+    assert kept_look(tmp_path, about, ["none"]) is None
+    assert kept_look(tmp_path, {**about, "target": "dowse:other"}, []) is None
+
+
+def test_the_portfolio_and_its_rounds() -> None:
+    alone = audit_experiment({"spec": "dowse:cifar10_resnet20"}, {"path": "images", "count": None})
+    assert [one.name for one in alone.method] == ["dowse", "square"]
+    assert (alone.said("norm"), alone.said("budget")) == (("l2", "linf"), 1000)
+    helped = audit_experiment({"spec": "dowse:x"}, {"path": "images"}, surrogates=["dowse:a", "dowse:b"], budget=5000)
+    assert [one.name for one in helped.method] == ["dowse", "square", "transfer", "prgf"]
+    assert helped.said("surrogate") == (["dowse:a", "dowse:b"],)
+    rounds = rounds_of(helped)
+    assert [one.said("budget") for one in rounds] == [10, 100, 1000]
+    assert [len(one.method) for one in rounds] == [3, 4, 4]  # P-RGF cannot make a step with 10
+    assert radii({"l2": 1.0}, ["l2", "linf"]) == {"l2": 1.0}
+    assert radii(0.5, ["l2"]) == 0.5
+    with pytest.raises(InputError, match="a radius in one norm"):
+        radii(0.5, ["l2", "linf"])
+
+
+def test_time_is_over_by_itself() -> None:
+    interrupt = Interrupt()
+    with interrupt.after(None):
+        assert not interrupt.wanted
+    with interrupt.after(0.0):
+        while not interrupt.wanted:
+            pass
+    assert interrupt.late
+
+
+def test_benchmark_is_the_audit_of_a_model_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ROWS, str(tmp_path / "rows"))
+    x = pictures(3)
+    audit = dowse.benchmark(
+        target().eval(), x, surrogate=Tanh(1, near=Tanh(0)), budget=60, eps={"l2": 0.5, "linf": 0.15},
+        require=["half >= 1"], out=tmp_path / "out", name="tiny",
+    )  # fmt: skip
+    assert audit.name == "tiny"
+    assert audit.met
+    assert list(audit.standings) == ["l2", "linf"]
+    assert [*audit.standings["l2"].attacks] == ["Dowse", "Square", "Transfer", "P-RGF"]
+    assert audit.clean_accuracy == 1  # its own labels
+    assert audit.standings["l2"].own_labels
+    assert "your model says it is" in audit.sentences["l2"]
+    assert audit.robust_accuracy(60) <= audit.robust_accuracy(1) == 1
+    assert audit.sentences["linf"] in audit.html()
+    seen = sum(rows_seen(tmp_path / "rows").values())
+    again = dowse.benchmark(
+        target().eval(),
+        x,
+        surrogate=Tanh(1, near=Tanh(0)),
+        budget=60,
+        eps={"l2": 0.5, "linf": 0.15},
+        out=tmp_path / "out",
+    )
+    looked = again.look.preflight["sent"]
+    assert sum(rows_seen(tmp_path / "rows").values()) == seen + looked  # the first look alone
+    assert again.standings == audit.standings
+
+
+def test_benchmark_takes_a_function_and_labels_and_minutes() -> None:
+    net, x = Tanh(0), pictures(4)
+    y = net(x).argmax(1)
+    y[0] = (y[0] + 1) % 4
+    audit = dowse.benchmark(lambda points: net(points), x, y, surrogate=None, budget=30, minutes=5.0, norms=["linf"])
+    assert audit.clean_accuracy == 0.75
+    assert [*audit.standings] == ["linf"]
+    assert audit.standings["linf"].budget == 30
+    assert "none, as asked for" in audit.look.surrogates.said
