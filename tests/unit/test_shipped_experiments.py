@@ -69,6 +69,7 @@ def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: p
     if file.parent.name in (
         "here",
         "beyond",
+        "defences",
     ):  # its images may be here; what it costs is then asked of real models, elsewhere
         monkeypatch.setattr("dowse.images.sources.open_images", _no_images)
     ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])

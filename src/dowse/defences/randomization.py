@@ -21,7 +21,7 @@ class Randomization(Defence):
     torch's global generator (`torch.manual_seed`).
 
     The net sees larger images than it was given. The built-in ones take any size, being convolutions and a global
-    average, except `cifar10_adv_resnet2b`; `fixed_size` is for nets that take one size only.
+    average, except the adversarially trained ones; `fixed_size` is for nets that take one size only.
 
     Args:
         net: From points to scores.

@@ -1,4 +1,4 @@
-"""Classifiers for 32×32 images: the CIFAR ResNets of He et al. 2015, and a small robust net."""
+"""Classifiers for 32×32 images: the CIFAR ResNets of He et al. 2015, and two small robust nets."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -50,6 +50,26 @@ def _stage(inputs: int, outputs: int, count: int) -> nn.Sequential:
     return nn.Sequential(_Block(inputs, outputs), *(_Block(outputs, outputs) for _ in range(count - 1)))
 
 
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
+
+
+class AdversarialCnnA4(nn.Sequential):
+    """RGB pixels in [0, 1] (n, 3, 32, 32) to logits (n, 10): a plain network, trained adversarially."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Normalize(CIFAR_MEAN, CIFAR_STD),
+            nn.Conv2d(3, 16, 4, 2, 1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 4, 2, 1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(32 * 8 * 8, 100),
+            nn.ReLU(),
+            nn.Linear(100, 10),
+        )
+
+
 class AdversarialResNet2b(nn.Module):
     """RGB pixels in [0, 1] (n, 3, 32, 32) to logits (n, 10): the `cifar10_resnet` 2b net of VNN-COMP 2021.
 
@@ -58,7 +78,7 @@ class AdversarialResNet2b(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm = Normalize((0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616))
+        self.norm = Normalize(CIFAR_MEAN, CIFAR_STD)
         self.conv1 = nn.Conv2d(3, 8, 3, 2, 1)
         self.layer1 = nn.Sequential(_PlainBlock(8, 16, 2), _PlainBlock(16, 16, 1))
         self.linear1 = nn.Linear(16 * 8 * 8, 100)

@@ -7,7 +7,7 @@ from torch import nn
 
 from dowse.errors import InputError, nearest
 from dowse.models import efficientnet_lite, inception, resnet
-from dowse.models.cifar import AdversarialResNet2b, CifarResNet
+from dowse.models.cifar import AdversarialCnnA4, AdversarialResNet2b, CifarResNet
 from dowse.models.efficientnet_lite import EfficientNetLite
 from dowse.models.inception import InceptionV3
 from dowse.models.mobilenet import MobileNetV2
@@ -113,6 +113,15 @@ _SPECS = (
         None,
         "cifar10_adv_resnet2b.safetensors",
         AdversarialResNet2b,
+    ),
+    ModelSpec(
+        "cifar10_adv_cnn_a4",
+        "small plain net, adversarially trained",
+        32,
+        10,
+        None,
+        "cifar10_adv_cnn_a4.safetensors",
+        AdversarialCnnA4,
     ),
 )
 _BY_NAME = {spec.name: spec for spec in _SPECS}

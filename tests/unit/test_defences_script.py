@@ -1,0 +1,89 @@
+"""experiments/defences.py: what a page says of a store, and that it hides no cell."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dowse.core.result import End
+from dowse.experiment.file import load_experiment
+from dowse.experiment.grid import expand
+from dowse.experiment.spec import PlannedRun
+from dowse.store import Row, Store
+from tests.stores import CELL, Made, make_store
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("defences_page", EXPERIMENTS / "defences.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["defences_page"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows(queries: Sequence[int | None], tmp_path: Path) -> list[Row]:
+    with Store(make_store(tmp_path, [Made("m", queries, pictures=0)], budget=100)) as store:
+        return list(store.rows())
+
+
+def test_what_stands_in_front_of_a_network(script: ModuleType) -> None:
+    assert script.defence_of("dowse:net") == "none"
+    assert script.defence_of("blacklight:then=refuse+jpeg:75+dowse:net") == "blacklight:then=refuse+jpeg:75"
+
+
+def test_a_cell_says_on_how_many_images_it_stands(script: ModuleType, tmp_path: Path) -> None:
+    found = rows([10, 30, None, None], tmp_path)
+    assert script.Cell(found, 4).words == "50% / 60 (4)"
+    assert script.Cell(found, 9).words == "50% / 60 (4, 4 of 9 done)"
+    assert script.Cell([], 9).words == "not run"
+
+
+def test_every_cell_is_on_the_page_and_missing_ones_are_named(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [replace(CELL, target=f"{front}dowse:net") for front in ("", "blacklight+", "jpeg:75+")]
+    made = [Made("NES", [10, None], spec, pictures=0) for spec in specs[:2]]
+    folder = make_store(tmp_path, made, budget=100)
+    with Store(folder) as store:
+        stored = [replace(spec, options={**spec.options, "number": i}) for i, spec in enumerate(specs)]
+        asked = [PlannedRun(spec=replace(spec, budget=100), title="NES", count=2) for spec in stored]
+        store._database.execute("PRAGMA query_only = OFF")
+        store._database.execute(
+            """UPDATE rows SET "end" = 'detected', queries = 4, refused = 1, queries_until_detected = 4
+            WHERE "end" = 'budget'"""
+        )
+        monkeypatch.setattr(script, "plans", lambda name: asked)
+        cells = script.cells_of(asked, store)
+        text = "\n".join(script.page({"robust": cells}, {"robust": {"none": {"defended": 0.5, "images": 8}}}, store))
+    assert "| `none` | 50.0% (8) | 50% / 55 (2) |" in text
+    assert "| `blacklight` | not measured | 50% / 55 (2) |" in text
+    assert "| `jpeg:75` | not measured | not run |" in text
+    assert "| `blacklight` | NES | 1 of 2 | 4 | 7.1% |" in text
+    assert "- `robust`, not run: NES on `jpeg:75`." in text
+    assert "evades" in text
+
+
+def test_the_files_have_every_method_and_defence_and_fifty_images() -> None:
+    wanted = {"none", "jpeg:75", "noise", "round", "boundary", "aaa", "blacklight"}
+    for name, more in (("robust", {"randomization:fixed"}), ("mobilenetv2", {"randomization", "denoiser"})):
+        plans = expand(load_experiment(EXPERIMENTS / "defences" / f"{name}.toml"), lambda target: "")
+        fronts = {front if plus else "none" for front, plus, _ in (plan.spec.target.rpartition("+") for plan in plans)}
+        assert wanted | more <= fronts
+        for front in fronts:
+            methods = {p.spec.method for p in plans if (p.spec.target.rpartition("+")[0] or "none") == front}
+            assert methods == {"nes", "prgf", "square", "gfcs", "dowse"}
+        assert all((plan.count or 0) >= 50 for plan in plans)
+
+
+def test_a_detected_image_is_no_success(script: ModuleType, tmp_path: Path) -> None:
+    (row,) = rows([None], tmp_path)
+    assert script.Cell([replace(row, end=End.DETECTED, queries=2)], 1).words == "0% / 100 (1)"
