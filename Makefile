@@ -16,10 +16,12 @@ OTHERS := $(VENV)/.installed-frameworks
 SERVED := $(SERVER)/.installed
 DRIVER := $(VENV)/.installed-browser
 DOCS   := $(VENV)/.installed-docs
+BUILD  := $(VENV)/.installed-dist
+WANDB  := $(VENV)/.installed-wandb
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: chromium help docs demo audit-demo check test coverage test-extra test-all test-matrix bench format clean
+.PHONY: chromium help docs dist demo audit-demo check test coverage test-extra test-all test-matrix bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -58,6 +60,14 @@ $(OTHERS): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[frameworks]'
 	touch $@
 
+$(BUILD): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[dist]'
+	touch $@
+
+$(WANDB): $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[wandb]'
+	touch $@
+
 # The browser is the system's; Debian's packages where it has none.
 chromium:
 	{ command -v chromium && command -v chromedriver; } >/dev/null || \
@@ -78,6 +88,9 @@ audit-demo: $(CORE) $(DEMO)  ## how many queries does MobileNetV2 withstand? A p
 docs: $(CORE) $(DOCS)  ## the documentation as a site in site/: open site/index.html, or serve it for its search
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
+dist: $(BUILD)  ## sdist and wheel, into dist/
+	$(BIN)/python -m build --no-isolation
+
 check: $(DEV)  ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -89,7 +102,7 @@ test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 coverage: $(DEV) $(DEMO)  ## the tests of `make test`, which lines they reach, and the floor of pyproject.toml
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))' --cov=dowse
 
-test-extra: $(DEV) $(DEMO) $(RAY) $(OTHERS) $(SERVED) $(DRIVER) $(DOCS) chromium  ## the rest
+test-extra: $(DEV) $(DEMO) $(RAY) $(OTHERS) $(SERVED) $(DRIVER) $(DOCS) $(BUILD) $(WANDB) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
 test-all: test test-extra  ## test, then test-extra

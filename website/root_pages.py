@@ -9,7 +9,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-LINK = re.compile(r"\]\(([\w./-]+)\)")
+LINK = re.compile(r"\]\(([\w./-]+)(#[\w-]+)?\)")
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -33,7 +33,7 @@ def _title(path: Path) -> str:
 
 def _moved(markdown: str) -> str:
     """A page of the root as if it stood in docs/."""
-    return LINK.sub(lambda link: f"]({_place(link[1])})", markdown)
+    return LINK.sub(lambda link: f"]({_place(link[1])}{link[2] or ''})", markdown)
 
 
 def _place(path: str) -> str:

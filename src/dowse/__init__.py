@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dowse.surrogates.surrogate import Surrogate
     from dowse.targets.model import Model
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Audit",

@@ -8,6 +8,7 @@ from dowse.cli.attack import EXTRA, attack
 from dowse.cli.audit import audit
 from dowse.cli.check import check
 from dowse.cli.compare import compare
+from dowse.cli.completion import completion
 from dowse.cli.demo import demo
 from dowse.cli.export import export
 from dowse.cli.figure import figure
@@ -28,9 +29,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from dowse import __version__
 
-        typer.echo(version("dowse"))
+        typer.echo(__version__)
         raise typer.Exit
 
 
@@ -45,6 +46,7 @@ app.command(context_settings=EXTRA)(attack)
 app.command()(audit)
 app.command()(check)
 app.command()(compare)
+app.command()(completion)
 app.command()(demo)
 app.command()(export)
 app.command()(figure)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dowse.cli import running
+from dowse.cli.completion import method_names
 from dowse.cli.failing import failing_kindly
 from dowse.cli.options import group_of, literal, settings_group, taking
 
@@ -21,7 +22,8 @@ def attack(
     manner: running.Manner,
     name: Annotated[str | None, typer.Option(help="What the target is called in tables and in the report.")] = None,
     method: Annotated[
-        str, typer.Option(help="`dowse methods` lists them; your own is package.module:Class.")
+        str,
+        typer.Option(help="`dowse methods` lists them; your own is package.module:Class.", autocompletion=method_names),
     ] = "dowse",
     count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
     labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",

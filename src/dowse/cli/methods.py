@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dowse.cli.completion import method_names
 from dowse.cli.failing import failing_kindly
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="Explain this one, or package.module:Class; all are listed without.")
+        str | None,
+        typer.Argument(
+            help="Explain this one, or package.module:Class; all are listed without.", autocompletion=method_names
+        ),
     ] = None,
 ) -> None:
     """List the attacks with what they need and cost, or explain one with its options."""

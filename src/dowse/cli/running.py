@@ -94,6 +94,9 @@ class Manner:
     tensorboard: Annotated[bool, _option("--tensorboard", help="Log for TensorBoard too, into OUT/tensorboard.")] = (
         False
     )
+    wandb: Annotated[
+        bool, _option("--wandb", help="Log to Weights & Biases too; with WANDB_MODE=offline into OUT/wandb alone.")
+    ] = False
 
 
 def execute(
@@ -222,7 +225,7 @@ def engine_of(manner: Manner, report: "Reporter") -> "Engine":
 
 
 def reporter(manner: Manner) -> "Reporter":
-    """Who is told: bars in a terminal, lines elsewhere, JSON, or nobody; TensorBoard beside it."""
+    """Who is told: bars in a terminal, lines elsewhere, JSON, or nobody; TensorBoard and W&B beside it."""
     from rich.console import Console
 
     from dowse.running.progress import JsonLines, Lines, Reporter, RichBars, Several
@@ -235,11 +238,16 @@ def reporter(manner: Manner) -> "Reporter":
         told = Reporter()
     else:
         told = RichBars(console) if console.is_terminal else Lines(sys.stdout)
-    if not manner.tensorboard:
-        return told
-    from dowse.running.tensorboard import TensorBoard
+    beside: list[Reporter] = []
+    if manner.tensorboard:
+        from dowse.running.tensorboard import TensorBoard
 
-    return Several([told, TensorBoard(manner.out / "tensorboard")])
+        beside.append(TensorBoard(manner.out / "tensorboard"))
+    if manner.wandb:
+        from dowse.running.wandb import WandB
+
+        beside.append(WandB(manner.out))
+    return Several([told, *beside]) if beside else told
 
 
 def wide_console() -> "Console":
