@@ -29,9 +29,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from dowse import __version__
+        import dowse
 
-        typer.echo(__version__)
+        typer.echo(dowse.__version__)
         raise typer.Exit
 
 
