@@ -40,6 +40,7 @@ class Show:
         what: What its images are, in words.
         count: How many of them, if not said.
         budget: The most queries an image may cost, if not said.
+        name: What tables call the target; None is a short form of its spec.
     """
 
     target: str
@@ -50,6 +51,7 @@ class Show:
     what: str
     count: int
     budget: int
+    name: str | None = None
 
 
 FULL = Show(
@@ -59,7 +61,7 @@ FULL = Show(
 QUICK = Show(
     target="torch:dowse.models.shapes:classifier", surrogate="torch:dowse.models.shapes:classifier#seed=1",
     title="How few queries fool a classifier of shapes?", helper="another such classifier", images="demo:shapes",
-    what="drawn shapes", count=6, budget=200,
+    what="drawn shapes", count=6, budget=200, name="shapes",
 )  # fmt: skip
 
 
@@ -96,7 +98,7 @@ def demo(
             "name": "demo", "target": shown.target, "surrogate": shown.surrogate, "norm": norm,
             "images": {"path": shown.images, "count": count}, "budget": most, "seed": seed, "method": list(METHODS),
         }  # fmt: skip
-        experiment = make_experiment(said, source="the demo")
+        experiment = make_experiment(said, source="the demo").changed(target_name=shown.name)
         typer.echo(
             f"{shown.target}, attacked with the help of {shown.surrogate}: {count} {shown.what}, {norm}, "
             f"{most} queries at most"
