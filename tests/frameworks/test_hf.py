@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
+from typer.testing import CliRunner
 
 import dowse
+from dowse.cli import app
 from dowse.errors import TargetNote
+from dowse.images.class_names import class_names
+from dowse.store import Store
 from dowse.targets import input_shape, open_target, resolve_surrogate, resolve_target
 from dowse.targets.exported import weights_digest
 from tests.support import generator
@@ -109,6 +114,20 @@ def test_a_model_of_transformers_without_a_wrapper(saved):
     with pytest.warns(TargetNote, match="ViTForImageClassification: float NCHW in, logits out"):
         result = dowse.attack(net, X, y, method="rgf", q=5, eps=1.0, budget=20)
     assert result.queries.shape == (3,)
+
+
+def test_folders_named_as_its_classes(saved, tmp_path):
+    folder, _ = saved
+    for name in ("Dog", "cat"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        Image.new("RGB", (9, 12), (200, 30, 99)).save(tmp_path / "set" / name / "a.png")
+    words = ["attack", "--target", f"hf:{folder}", "--images", tmp_path / "set", "--budget", 4, "--method", "square"]
+    result = CliRunner().invoke(app, [*map(str, [*words, "--out", tmp_path / "out"])])
+    assert "labels: the subfolders' names, which are the target's classes" in result.output
+    with Store(tmp_path / "out") as store:
+        assert {row.name: row.label for row in store.rows()} == {"Dog/a.png": 1, "cat/a.png": 0}
+        (run,) = store.runs()
+        assert class_names(run.content, run.source) == ("cat", "dog", "cow")
 
 
 def test_its_files_are_part_of_a_runs_id(saved, tmp_path):

@@ -9,6 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from dowse.errors import InputError
+from dowse.images.class_names import CIFAR10, names_of, with_names
 from dowse.images.image_set import UNREADABLE, in_channels, parse_size, to_channels
 from dowse.images.sources import open_images
 from dowse.targets import input_size
@@ -185,6 +186,60 @@ def test_grey_and_colour_become_each_other() -> None:
     assert to_channels(red * 0.5001, 1).item() == pytest.approx(0.299 * 0.5001)
     with pytest.raises(InputError, match="4 channels cannot have 1"):
         to_channels(torch.zeros(4, 2, 2), 1)
+
+
+def folders(folder: Path, *names: str) -> Path:
+    for name in names:
+        picture(folder / name / "a.png")
+    return folder
+
+
+def test_names_of_subfolders_are_the_targets_classes(tmp_path: Path) -> None:
+    source = open_images(folders(tmp_path, "Great_White-shark", "goldfish", "tench"))
+    assert [entry.label for entry in source.entries] == [0, 1, 2]
+    assert source.labels_from == "the places of the subfolders in alphabetical order"
+    named = with_names(source, names_of("jpeg:75+dowse:imagenet_resnet18"))
+    assert [(entry.name, entry.label) for entry in named.entries] == [
+        ("Great_White-shark/a.png", 2), ("goldfish/a.png", 1), ("tench/a.png", 0),
+    ]  # fmt: skip
+    assert named.labels_from == "the subfolders' names, which are the target's classes"
+    assert named.fingerprint != source.fingerprint
+    assert torch.equal(named.read(0, None), source.read(0, None))
+
+
+def test_names_that_say_the_same_as_their_order_make_the_same_image_set(tmp_path: Path) -> None:
+    """So that runs on all classes of a set keep their ids."""
+    source = open_images(folders(tmp_path, *CIFAR10))
+    assert with_names(source, names_of("dowse:cifar10_resnet20")).fingerprint == source.fingerprint
+
+
+def test_names_that_are_not_all_known_change_nothing_and_are_said(tmp_path: Path) -> None:
+    source = open_images(folders(tmp_path, "goldfish", "crane", "unicorn"))
+    named = with_names(source, names_of("torchvision:resnet18"))
+    assert named.fingerprint == source.fingerprint
+    assert "for 'crane', 'unicorn' names no class of the target, or several" in named.labels_from
+    assert with_names(source, ["a", "b"]) is source
+    assert with_names(source, ()) is source
+
+
+def test_a_class_of_several_names(tmp_path: Path) -> None:
+    source = open_images(folders(tmp_path, "tabby cat"))
+    assert with_names(source, ["dog", "tabby, tabby cat"]).entries[0].label == 1
+
+
+def test_other_sources_of_labels_are_left_alone(tmp_path: Path) -> None:
+    numbered = open_images(folders(tmp_path / "n", "7", "12"))
+    assert with_names(numbered, ["7", "12"]) is numbered
+    assert numbered.labels_from == "the numbers that the subfolders are named by"
+    (tmp_path / "n" / "labels.csv").write_text("file,label\n7/a.png,3\n")
+    assert open_images(tmp_path / "n").labels_from == "the table labels.csv"
+    own = open_images(folders(tmp_path / "o", "goldfish"), labels="target")
+    assert with_names(own, names_of("torchvision:resnet18")) is own
+
+
+@pytest.mark.parametrize("spec", ["torch:a:b", "http://h/v2/models/n", "nonsense", "hf:/there/is/none", "timm:vit"])
+def test_targets_without_names(spec: str) -> None:
+    assert names_of(spec) == ()
 
 
 def test_a_folder_in_grey(tmp_path: Path) -> None:

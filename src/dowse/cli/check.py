@@ -57,21 +57,25 @@ def check(
         (limited,) = (target,) if rate is None else with_rate([target], rate)
         made = open_target(with_options(limited, weights=weights))
         sizes = parse_shape(shape) if shape is not None else declared_shape(target, made)
-        points, known = _images(images, labels, count, sizes)
+        points, known, labels_from = _images(images, labels, count, sizes, target)
         report = preflight(made, points, known, outputs=cast(Outputs, outputs), seconds=seconds)
         if json:
             typer.echo(json_module.dumps(as_record(report), ensure_ascii=False))
         else:
-            _print(target, report)
+            _print(target, report, labels_from)
         if not report.ok:
             raise typer.Exit(FAILED)
 
 
-def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") -> "tuple[Tensor, list[int | None]]":
-    """Images to ask about, (n, C, H, W), and their labels: those given, else the demo's photographs, else noise."""
+def _images(
+    path: str | None, labels: str, count: int, sizes: "Shape | None", target: str
+) -> "tuple[Tensor, list[int | None], str]":
+    """Images to ask a target about, (n, C, H, W), their labels and where these come from: those given, else the demo's
+    photographs, else noise."""
     import torch
 
     from dowse.errors import InputError
+    from dowse.images.class_names import names_of, with_names
     from dowse.images.image_set import in_channels
     from dowse.images.sources import PHOTOGRAPHS, are_installed, open_images
 
@@ -79,14 +83,15 @@ def _images(path: str | None, labels: str, count: int, sizes: "Shape | None") ->
         if sizes is None:
             raise InputError("the target does not say which images it takes: give --images or --shape 3x224x224")
         if sizes[0] != 3 or not are_installed():
-            return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count
+            return torch.rand(count, *sizes, generator=torch.Generator().manual_seed(0)), [None] * count, ""
         path, labels = PHOTOGRAPHS, "target"
-    source = in_channels(open_images(path, labels), None if sizes is None or sizes[0] not in (1, 3) else sizes[0])
-    found = source.load(count, None if sizes is None else sizes[1:])
-    return found.images, [entry.label for entry in found.entries]
+    source = with_names(open_images(path, labels), names_of(target))
+    seen = in_channels(source, None if sizes is None or sizes[0] not in (1, 3) else sizes[0])
+    found = seen.load(count, None if sizes is None else sizes[1:])
+    return found.images, [entry.label for entry in found.entries], source.labels_from
 
 
-def _print(target: str, report: "Preflight") -> None:
+def _print(target: str, report: "Preflight", labels_from: str) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -99,5 +104,7 @@ def _print(target: str, report: "Preflight") -> None:
         )
     console = Console()
     console.print(table)
+    if labels_from:
+        console.print(f"labels: {labels_from}", markup=False, highlight=False)
     verdict = "nothing is wrong" if report.ok else "something is wrong"
     console.print(f"{verdict}; it cost {report.queries} queries ({report.sent} rows sent)", highlight=False)

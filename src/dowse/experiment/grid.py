@@ -12,6 +12,7 @@ from dowse.core.target import Shape
 from dowse.errors import InputError
 from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
 from dowse.experiment.spec import PlannedRun, RunSpec
+from dowse.images.class_names import names_of, with_names
 from dowse.images.image_set import ImageSource
 from dowse.machine.importing import check_trusted
 from dowse.settings import ExperimentSettings, settings_of
@@ -29,7 +30,7 @@ def plans_of(
     """The grid of an experiment on an image set, each run with its id; shape_of tells what images a target takes."""
 
     def image_set(target: str) -> str:
-        return source.fingerprint + experiment.images.suffix(shape_of(target))
+        return with_names(source, names_of(target)).fingerprint + experiment.images.suffix(shape_of(target))
 
     return expand(experiment, image_set, weights_digest)
 

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +13,33 @@ from torch import Tensor
 from dowse.errors import InputError
 from dowse.images.image_set import Entry, ImageSource, Size, to_pixels
 
+ALPHABETICAL = "the places of the subfolders in alphabetical order"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 
 
 def folder_source(folder: Path, table: Path) -> ImageSource:
     """The images that a table lists or, where it is not there, those in a folder, labelled by its subfolders' names.
 
-    A subfolder's label is its name if all of them are numbers, else its place in alphabetical order.
+    A subfolder's label is its name if all of them are numbers, else its place in alphabetical order, until the names of
+    the target's classes are known (`class_names.with_names`).
     """
     if table.is_file():
-        return files_source(folder, list(_listed(table)))
+        return replace(files_source(folder, list(_listed(table))), labels_from=f"the table {table.name}")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     classes = sorted({p.relative_to(folder).parts[0] for p in paths if p.parent != folder})
     if not classes:
         return files_source(folder, [Entry(path.name) for path in paths])
-    numbers = {name: int(name) if all(map(str.isdecimal, classes)) else i for i, name in enumerate(classes)}
     inside = [path.relative_to(folder) for path in paths if path.parent != folder]
-    return files_source(folder, [Entry(path.as_posix(), numbers[path.parts[0]]) for path in inside])
+
+    def labelled(labels: Sequence[int], labels_from: str) -> ImageSource:
+        label = dict(zip(classes, labels, strict=True))
+        source = files_source(folder, [Entry(path.as_posix(), label[path.parts[0]]) for path in inside])
+        return replace(source, labels_from=labels_from)
+
+    if all(map(str.isdecimal, classes)):
+        return labelled([int(name) for name in classes], "the numbers that the subfolders are named by")
+    source = labelled(range(len(classes)), ALPHABETICAL)
+    return replace(source, folders=tuple(classes), by_folder=labelled)
 
 
 def files_source(folder: Path, entries: Sequence[Entry]) -> ImageSource:

@@ -144,11 +144,17 @@ class ImageSource:
         entries: Its images in order.
         fingerprint: A hash of the file, or of the names, labels and sizes of a folder's files.
         read: From an entry's position and a size to the image, (C, H, W) float32 in [0, 1]; raises one of UNREADABLE.
+        labels_from: Where its labels come from, in words; empty where there is nothing to be said.
+        folders: The names of a folder's subfolders, where these are all that is known of its classes.
+        by_folder: From a label for each of these, and where they come from, to the same images labelled so.
     """
 
     entries: Sequence[Entry]
     fingerprint: str
     read: Callable[[int, Size], Tensor] = field(repr=False)
+    labels_from: str = ""
+    folders: tuple[str, ...] = ()
+    by_folder: "Callable[[Sequence[int], str], ImageSource] | None" = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.entries)

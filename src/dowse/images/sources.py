@@ -60,8 +60,9 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
 
     A folder's labels come from its `labels.csv` (columns `file` and `label`, and `target_label` if the attack is
     targeted), else from the names of its subfolders: the number itself if all are numbers, else its place in
-    alphabetical order; without either they are the target's own. An .npz or .safetensors file holds `images`, uint8
-    (n, H, W, C) or floats (n, C, H, W) in [0, 1]; it may hold `labels` and `target_labels`, (n,).
+    alphabetical order, or the class of that name of a target whose classes have names (`class_names.with_names`);
+    without either they are the target's own. An .npz or .safetensors file holds `images`, uint8 (n, H, W, C) or floats
+    (n, C, H, W) in [0, 1]; it may hold `labels` and `target_labels`, (n,).
 
     Args:
         path: Where it is.
@@ -72,7 +73,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
         raise InputError(f"{os.fspath(path)} holds no image")
     if labels == "target":
         entries = [replace(entry, label=None) for entry in source.entries]
-        return replace(source, entries=entries, fingerprint=f"{source.fingerprint}-target")
+        kept = f"{source.fingerprint}-target"
+        return replace(source, entries=entries, fingerprint=kept, labels_from="", folders=(), by_folder=None)
     return source
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from dowse.experiment.file import Experiment, ImagesTable, Save
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
+from dowse.images.class_names import names_of, with_names
 from dowse.images.image_set import ImageSource, in_channels
 from dowse.images.sources import open_images
 from dowse.running.engines import Engine
@@ -84,7 +85,7 @@ def run_plans(
         for plan in plans:
             told = Instructions(spec=plan.spec, log_answers=log_answers, save=save, device=device)
             size, channels = table.fitting(engine.input_shape(plan.spec.target))
-            seen = in_channels(images, channels)
+            seen = in_channels(with_names(images, names_of(plan.spec.target)), channels)
             run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt or Interrupt())
             engine.run(told, run)
             finished.append(run.finish())

@@ -102,6 +102,8 @@ class RunUnderWay:
         self.report.began(self.snapshot)
         if all(entry.label is None for entry in self.images.entries):
             self.report.message(OWN_LABELS)
+        elif self.images.labels_from:
+            self.report.message(f"labels: {self.images.labels_from}")
         q = self.plan.spec.options.get("q", 0)
         if is_count(q) and 1 + q > self.plan.budget:
             self.report.message(

@@ -37,8 +37,7 @@ class HuggingFace(nn.Module):
         config: Any = net.config
         self.net = net
         self.input_shape = shape_of(config, processor)
-        named = [str(config.id2label[i]) for i in range(len(config.id2label))]
-        self.class_names = () if all(name.startswith(NO_NAME) for name in named) else tuple(named)
+        self.class_names = names_in(config)
         scale, offset = _rescaling(processor)
         mean, std = _normalisation(processor, self.input_shape[0])
         # (x·scale + offset − mean) / std as one subtraction and one division
@@ -71,6 +70,19 @@ def declared_shape(name: str) -> Shape:
     with _explained(name):
         config = _transformers().AutoConfig.from_pretrained(name, **_where(name))
     return shape_of(config, processor_of(name))
+
+
+@lru_cache(maxsize=16)
+def declared_names(name: str) -> tuple[str, ...]:
+    """What the classes of a classifier are called, as its configuration says; no weights are read for it."""
+    with _explained(name):
+        return names_in(_transformers().AutoConfig.from_pretrained(name, **_where(name)))
+
+
+def names_in(config: Any) -> tuple[str, ...]:
+    """The names of id2label; none where transformers only numbered the classes."""
+    named = [str(config.id2label[i]) for i in range(len(config.id2label))]
+    return () if all(name.startswith(NO_NAME) for name in named) else tuple(named)
 
 
 def processor_of(name: str) -> dict[str, Any]:
