@@ -151,6 +151,7 @@ def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence
 
     from dowse.audit.looking import PICTURES, FirstLook, keep, kept_look, look
     from dowse.audit.surrogates import AUTO, NONE, Surrogates, given_surrogates
+    from dowse.images.class_names import names_of, with_names
     from dowse.images.image_set import in_channels
     from dowse.images.sources import open_images
     from dowse.targets import input_shape, open_target, parse_spec, with_rate
@@ -158,7 +159,7 @@ def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence
 
     (spec,) = (one.spec for one in experiment.target)
     table = experiment.images
-    source = open_images(table.path, table.labels)
+    source = with_names(open_images(table.path, table.labels), names_of(spec))
     about = {"target": without_password(spec), "images": source.fingerprint, "outputs": experiment.said("outputs")}
     about["outputs"] = about["outputs"][0] if about["outputs"] else "logits"
     if (known := kept_look(manner.out, about, surrogates)) is not None:
