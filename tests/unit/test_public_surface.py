@@ -1,7 +1,9 @@
 """The names beyond `dowse.*` that docs send people to: pinned, documented, and the only ones that docs import."""
 
+import ast
 import re
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import FunctionType
 
@@ -26,6 +28,22 @@ def test_public_functions_and_classes_have_docstrings(module):
         if isinstance(thing := getattr(home, name), type | FunctionType) and not thing.__doc__
     ]
     assert not bare
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_constants_have_words_below_them(module):
+    """As the API pages read them: a string right after the assignment."""
+    home = import_module(module)
+    body = ast.parse(Path(home.__file__).read_text(encoding="utf-8")).body
+    said = {
+        target.id
+        for before, after in pairwise(body)
+        if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr)
+        for target in (before.targets if isinstance(before, ast.Assign) else [before.target])
+        if isinstance(target, ast.Name) and isinstance(after.value, ast.Constant)
+    }
+    constants = {name for name in PUBLIC[module] if not isinstance(getattr(home, name), type | FunctionType)}
+    assert constants <= said
 
 
 def test_docs_import_public_names_only():

@@ -125,6 +125,7 @@ class Opening(NamedTuple):
 Question = Query | PriorAt | Look | Pull | Begin | Note
 R = TypeVar("R")
 Flow = Generator[Question, Any, R]
+"""What a conversation is to a type checker: a generator of questions that returns an R."""
 
 
 def ask(points: Tensor) -> Flow[Answer]:
