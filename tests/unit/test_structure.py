@@ -27,6 +27,7 @@ PUBLIC = [
     "attack",
     "benchmark",
     "estimate",
+    "predict_function",
     "stream",
 ]
 # The rooms of the house, lower ones first. A room may import those before it in this list and itself, no other; a file
