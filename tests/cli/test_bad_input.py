@@ -155,7 +155,7 @@ def spelt(folder: Path, changed: dict[str, str]) -> list[str]:
 def test_bad_input_is_refused_with_its_cause_before_any_query(
     folder: Path, changed: dict[str, str], message: str
 ) -> None:
-    status, output = invoked("attack", *spelt(folder, changed), "--out", "out", "--quiet")
+    status, output = invoked("attack", "--out", "out", *spelt(folder, changed), "--quiet")
     assert status == 2, output
     assert re.search(message, output), output
     asked = folder / "asked"

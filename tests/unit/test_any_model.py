@@ -124,6 +124,22 @@ def test_a_module_tells_its_layout_without_a_row():
     assert target.differentiable
 
 
+def test_a_module_that_fails_once_keeps_its_layout():
+    class Late(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls == 1:
+                raise RuntimeError("not yet")
+            return x.flatten(1)[:, :4]  # of any layout
+
+    target = open_target(Late().eval())
+    target(X[:0])
+    assert torch.equal(target(X), X.flatten(1)[:, :4])
+    assert target.form is None
+
+
 def test_what_was_asked_to_find_a_form_is_counted():
     """The first question in the usual form fails, then zeros are asked in forms until one is answered."""
     rows = []
@@ -363,6 +379,13 @@ def test_preflight_says_the_form():
     assert found["form"].found == "float NCHW in, probabilities out"
     assert found["outputs"].verdict is Verdict.GOOD
     assert "probabilities" in found["outputs"].found
+
+
+def test_preflight_says_what_8_bits_hide():
+    report = preflight(lambda x: of_numpy(x, dtype="uint8"), X, seconds=0)
+    (form,) = [finding for finding in report.findings if finding.check == "form"]
+    assert (form.verdict, form.found) == (Verdict.NOTE, "numpy uint8 NHWC in, logits out")
+    assert "quantize=True" in form.remedy
 
 
 def test_whoever_speaks_for_itself_is_not_read():

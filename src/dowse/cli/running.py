@@ -39,9 +39,12 @@ def _trusted(modules: list[str] | None) -> list[str] | None:
     return modules
 
 
-def folder(text: str) -> Path:
-    """A folder that is named; "" would be the working directory, and comes of a variable that is not set."""
-    if not text.strip():
+def folder(text: str | Path) -> Path:
+    """A folder that is named; "" would be the working directory, and comes of a variable that is not set.
+
+    A default comes here too, and is a Path already.
+    """
+    if not str(text).strip():
         raise typer.BadParameter('a folder needs a name, got ""; say . for the one that you are in')
     return Path(text)
 

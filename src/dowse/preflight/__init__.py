@@ -43,7 +43,7 @@ def preflight(
         return Preflight(tuple(findings), asking.queries, asking.sent)
     scores = asking.scores
     if opened.form is not None:
-        findings.append(Finding("form", Verdict.GOOD, opened.form))
+        findings.append(reading.form(opened.form))
         outputs = reading.kind_of_scores(scores)  # a run takes them for what they are
     findings += [
         reading.outputs(scores, outputs),

@@ -32,6 +32,14 @@ def pixels(images: Tensor) -> Finding:
     return Finding("pixels", Verdict.GOOD, found)
 
 
+def form(words: str) -> Finding:
+    """What a target takes and answers with, in words; of 8-bit pixels it is said what they hide."""
+    if "int8" not in words:
+        return Finding("form", Verdict.GOOD, words)
+    remedy = "it does not see less than 1/255 of a pixel: quantize=True keeps to that grid, and starts σ at one level"
+    return Finding("form", Verdict.NOTE, words, remedy)
+
+
 def answer(scores: Tensor) -> Finding:
     """Whether scores, (n, K), of n different images can be used."""
     n, k = scores.shape

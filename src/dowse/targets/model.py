@@ -141,9 +141,17 @@ class Model(AdaptedTarget):
                     raise
                 continue
             if self.module is not None:
-                self._settle(pixels)
+                self._settle(pixels if i == 0 or not self._takes_nothing(forms[0], points) else forms[0])
             return scores
         raise AssertionError("there is always a form")
+
+    def _takes_nothing(self, pixels: Pixels, points: Tensor) -> bool:
+        """Whether no rows in a form are answered after all: the first call may have failed by chance."""
+        try:
+            checked_scores(self._ask(pixels, points), 0)
+        except Exception:
+            return False
+        return True
 
     def _first(self, points: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (n, K) of the first points, and how often each row was handed over, (n,)."""
