@@ -22,7 +22,7 @@ from dowse.wording import NONE, percent, queries
 
 SCRIPTS = ("base", "axes", "legend", "reading", "curves", "left", "gallery", "dialog", "ready")
 STRONGEST = "Strongest attack on each"
-LISTED = 200  # pictures of the table; JSON has all
+SHOWN, LISTED = 12, 200  # pictures of the table at first, and on a click; JSON has all
 
 
 def page(audit: Audit) -> str:
@@ -49,7 +49,6 @@ def page(audit: Audit) -> str:
         facts=_facts(audit),
         attacks=[_attacks(one, ball(table)) for one, table in zip(standings, audit.report.tables, strict=True)],
         strongest=_strongest(audit),
-        listed=LISTED,
         look=_look(audit),
         gallery=gallery,
         commands=said,
@@ -109,8 +108,8 @@ def _attack(name: str, taken: tuple[float, ...], standing: Standing, marks: list
     return Line(name, (*words, *map(percent, left)))
 
 
-def _strongest(audit: Audit) -> Listing:
-    """Each picture and what it fell to in each norm, the weakest first."""
+def _strongest(audit: Audit) -> list[Listing]:
+    """Each picture and what it fell to in each norm, the weakest first: those shown at once, and the others."""
     by_picture: dict[str, dict[str, Picture]] = {}
     for norm, standing in audit.standings.items():
         for picture in standing.pictures:
@@ -132,7 +131,8 @@ def _strongest(audit: Audit) -> Listing:
                 words += [one.attack or "", queries(one.queries), class_name(classes, one.row.predicted)]
         lines.append(Line(first.name, words))
     text = (0, 1, *(place for i in range(len(audit.standings)) for place in (2 + 3 * i, 4 + 3 * i)))
-    return Listing("The strongest attack on each picture", heads, lines, text, "strongest")
+    label = "The strongest attack on each picture"
+    return [Listing(label, heads, some, text, "strongest") for some in (lines[:SHOWN], lines[SHOWN:]) if some]
 
 
 def _look(audit: Audit) -> Listing:

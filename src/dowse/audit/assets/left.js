@@ -3,7 +3,7 @@
 function drawLeft(box, t, group, width) {
   const table = DATA.tables[t], legend = legends[t], high = Math.max(table.budget, 2);
   const chart = frame({
-    width, height: Math.round(Math.min(420, Math.max(250, width * 0.5))),
+    width, height: Math.round(Math.min(380, Math.max(250, width * 0.56))),
     label: `Accuracy of ${group.name} left against queries spent; values by arrow keys`,
     x: { log: true, low: 1, high, ticks: logTicks(1, high, width - 60), text: queryTick, name: "queries spent" },
     y: { low: 0, high: 1, ticks: [0, 0.25, 0.5, 0.75, 1], text: (v) => `${100 * v}%` },
