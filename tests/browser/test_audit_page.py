@@ -45,7 +45,7 @@ def test_the_sentence_comes_first_and_the_verdict_after_it(browser: Any, page: P
     assert first[-1] == (
         "Of the 8 pictures that your model gets right, half fall within 3 queries; 1 withstands 1,000 queries."
     )
-    assert browser.find("#verdict").text == "Not passed 2 of 4 requirements met"
+    assert " ".join(browser.find("#verdict").text.split()) == "Not passed 2 of 4 requirements met"
     rows = browser.run("return [...document.querySelectorAll('.gate tbody tr')].map((row) => row.cells[2].innerText)")
     assert rows == ["met", "met", "not met", "not met"]
 
