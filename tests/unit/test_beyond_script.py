@@ -44,6 +44,16 @@ def test_a_pair_stands_on_common_images_with_failures_at_the_budget(
     assert not beyond.pair("ours", 10_000, *reversed(sides)).meets(beyond.Setting("l2", 100.0))  # fools fewer
 
 
+def test_the_best_other_is_one_that_was_run_on_enough_images(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    slow, far = (beyond.pair(name, 10_000, *sides) for name in ("slow", "far"))
+    quick = replace(far, other="quick", theirs=replace(far.theirs, mean_queries_budget=10.0))
+    few = replace(
+        quick, other="few", ours=replace(quick.ours, n=2), theirs=replace(quick.theirs, mean_queries_budget=5.0)
+    )
+    assert [one.other for one in beyond.best_first([few, slow, quick])] == ["quick", "slow", "few"]
+    assert beyond.best_first([]) == []
+
+
 def test_too_few_common_images_say_nothing(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
     fewer = dict(list(sides[0].items())[:4])
     assert beyond.pair("theirs", 10_000, fewer, sides[1]) is None
