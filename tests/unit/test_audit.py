@@ -73,6 +73,14 @@ NINETY_TWO = [2] * 20 + [3] * 26 + [40] * 37 + [310] * 9
         (standing(NEVER, NEVER), "None of the 2 pictures that your model gets right falls within 1,000 queries."),
         (standing(3), "The one picture that your model gets right falls within 3 queries."),
         (standing(NEVER), "The one picture that your model gets right withstands 1,000 queries."),
+        (standing(2, 2, NEVER, NEVER, NEVER, detected=2),
+         "Of the 5 pictures that your model gets right, 2 fall within 2 queries; 3 still stand, 2 of them because your "
+         "model refused queries."),
+        (standing(NEVER, NEVER, detected=2),
+         "None of the 2 pictures that your model gets right falls within 1,000 queries, 2 of them because your model "
+         "refused queries."),
+        (standing(NEVER, detected=1),
+         "The one picture that your model gets right still stands, because your model refused queries."),
         (standing(wrong=3), "Your model gets none of the 3 pictures right: there was nothing to attack."),
         (standing(), "No picture could be asked about."),
         (standing(2, 3, own_labels=True),
@@ -172,6 +180,13 @@ def test_the_strongest_attack_counts(audit: Audit) -> None:
         audit.robust_accuracy(1001)
     with pytest.raises(InputError, match="norm='l1'"):
         audit.robust_accuracy(norm="l1")
+
+
+def test_an_attack_that_was_detected_is_no_defeat(tmp_path: Path) -> None:
+    ends = [[End.DETECTED, End.DETECTED, End.BUDGET], [End.ADVERSARIAL, End.DETECTED, End.BUDGET]]
+    runs = [Made(name, [5, 9, None], ends=found) for name, found in zip(("Dowse", "Square"), ends, strict=True)]
+    found = audit_of(make_store(tmp_path, runs), None, LOOK).standings["l2"]
+    assert (found.right, found.fell, found.detected) == (3, 1, 1)
 
 
 def test_json_and_junit(audit: Audit, tmp_path: Path) -> None:

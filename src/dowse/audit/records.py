@@ -46,6 +46,7 @@ def _norm(standing: Standing) -> dict[str, Any]:
         "right": standing.right,
         "fell": standing.fell,
         "unfinished": standing.unfinished,
+        "detected": standing.detected,
         "own_labels": standing.own_labels,
         "clean_accuracy": as_plain(standing.clean_accuracy),
         "falls_within": {word: as_plain(standing.falls_within(share)) for word, share in SHARES.items()},

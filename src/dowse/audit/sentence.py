@@ -15,11 +15,12 @@ def sentence(standing: Standing) -> str:
     if n == 0:
         return _nothing(standing)
     if n == 1:
-        end = f"falls within {plural(int(standing.taken[0]), 'query')}" if fell else f"withstands {budget}"
+        stands = "still stands, because your model refused queries" if standing.detected else f"withstands {budget}"
+        end = f"falls within {plural(int(standing.taken[0]), 'query')}" if fell else stands
         return f"The one picture{_whose(standing)} {end}."
     if fell == 0:
-        return f"None of the {n:,} pictures{_whose(standing)} falls within {budget}."
-    return f"Of the {n:,} pictures{_whose(standing)}, {_falls(standing)}{_rest(n - fell, budget)}."
+        return f"None of the {n:,} pictures{_whose(standing)} falls within {budget}{_refused(standing)}."
+    return f"Of the {n:,} pictures{_whose(standing)}, {_falls(standing)}{_rest(standing, n - fell, budget)}."
 
 
 def where(standing: Standing) -> str:
@@ -54,7 +55,15 @@ def _falls(standing: Standing) -> str:
     return f"{fell:,} fall, the first within {plural(first, 'query')}, the last within {last:,}"
 
 
-def _rest(left: int, budget: str) -> str:
+def _rest(standing: Standing, left: int, budget: str) -> str:
     if left == 0:
         return ""
-    return f"; {left:,} withstand{'s' if left == 1 else ''} {budget}"
+    one = "s" if left == 1 else ""
+    if standing.detected:
+        return f"; {left:,} still stand{one}{_refused(standing)}"
+    return f"; {left:,} withstand{one} {budget}"
+
+
+def _refused(standing: Standing) -> str:
+    """How many pictures stand because an attack on them was noticed, not because it failed."""
+    return f", {standing.detected:,} of them because your model refused queries" if standing.detected else ""

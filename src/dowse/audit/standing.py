@@ -51,6 +51,7 @@ class Standing:
             picture that it has not ended with is left out.
         unfinished: The most pictures that an attack has not ended with.
         own_labels: Whether a picture is right as the model itself takes it, for want of labels.
+        detected: Pictures that still stand and on which an attack was ended, because the model refused a query.
     """
 
     norm: str
@@ -61,6 +62,7 @@ class Standing:
     attacks: dict[str, tuple[float, ...]]
     unfinished: int = 0
     own_labels: bool = False
+    detected: int = 0
 
     @property
     def total(self) -> int:
@@ -146,6 +148,10 @@ def standing_of(table: Table, group: Group) -> Standing:
         attacks=attacks,
         unfinished=max((entry.counted.unfinished for entry in group.entries), default=0),
         own_labels=any(entry.run.own_labels for entry in group.entries),
+        detected=sum(
+            any(row.end is End.DETECTED for _, row in looks) and not any(row.success for _, row in looks)
+            for looks in found.values()
+        ),
     )
 
 

@@ -72,7 +72,7 @@ def fitting_surrogates(target: str, classes: int | None, images: Tensor, labels:
     return Surrogates(
         tuple(f"dowse:{name}" for name in chosen),
         -_offset(fitting[0], classes),
-        f"Surrogate: {' and '.join(words)}, built in, chosen because its classes fit.",
+        f"Surrogate: {' and '.join(words)}; built in, chosen for classes that fit.",
     )
 
 
