@@ -72,6 +72,12 @@ def test_the_curve_tells_the_accuracy_left(browser: Any, page: Path) -> None:
     assert "Strongest attack on each" in browser.run(legend)
 
 
+def test_the_gallery_looks_as_in_the_report(browser: Any, page: Path) -> None:
+    browser.open(page)
+    browser.wait("return document.querySelector('.card .verdict')")
+    assert browser.run("return getComputedStyle(document.querySelector('.card .verdict')).borderTopStyle") == "none"
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 def test_it_fits_every_window(browser: Any, page: Path, width: int, scheme: str) -> None:
     browser.open(page, width=width, scheme=scheme)

@@ -189,6 +189,15 @@ def test_an_attack_that_was_detected_is_no_defeat(tmp_path: Path) -> None:
     assert (found.right, found.fell, found.detected) == (3, 1, 1)
 
 
+def test_an_attack_that_has_ended_with_no_picture_says_nothing(tmp_path: Path) -> None:
+    runs = [Made("Dowse", [2, 3]), Made("P-RGF", [1, 1], ends=[End.TARGET_FAILED] * 2)]
+    audit = audit_of(make_store(tmp_path, runs), None, LOOK, [parse_requirement("half >= 1")])
+    assert list(audit.standings["l2"].attacks) == ["Dowse"]
+    assert audit.standings["l2"].unfinished == 2
+    assert [one.met for one in audit.verdicts] == [None]
+    assert "not done yet" in audit.html()
+
+
 def test_json_and_junit(audit: Audit, tmp_path: Path) -> None:
     said = json.loads(audit.json(tmp_path / "a.json"))
     assert json.loads((tmp_path / "a.json").read_text()) == said

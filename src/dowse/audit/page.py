@@ -78,9 +78,9 @@ def _data(audit: Audit, data: dict[str, Any]) -> dict[str, Any]:
     """What the script draws from: the report's data, and the curves of what is left."""
     strongest = len(data["methods"])
     for table, standing in zip(data["tables"], audit.standings.values(), strict=True):
-        names = [data["methods"][m] for m in table["methods"]]
+        names = {m: data["methods"][m] for m in table["methods"]}
         curves = [[strongest, _points(standing.curve())]]
-        curves += [[m, _points(standing.curve(name))] for m, name in zip(table["methods"], names, strict=True)]
+        curves += [[m, _points(standing.curve(name))] for m, name in names.items() if name in standing.attacks]
         (group,) = table["groups"]
         group["left"] = curves
     return data | {"methods": [*data["methods"], STRONGEST], "strongest": strongest}

@@ -48,7 +48,7 @@ class Standing:
         wrong: Pictures that it gets wrong unchanged.
         pictures: Those that it gets right, in the order of the set.
         attacks: Of every attack, what each of these pictures took it, infinite where it did not fool the model; a
-            picture that it has not ended with is left out.
+            picture that it has not ended with is left out, and so is an attack that has ended with none.
         unfinished: The most pictures that an attack has not ended with.
         own_labels: Whether a picture is right as the model itself takes it, for want of labels.
         detected: Pictures that still stand and on which an attack was ended, because the model refused a query.
@@ -136,8 +136,9 @@ def standing_of(table: Table, group: Group) -> Standing:
         if row.checksum not in wrong:
             found.setdefault(row.checksum, []).append((entry, row))
     attacks = {
-        entry.method: tuple(_taken(row) for row in entry.counted.attacked if row.checksum in found)
+        entry.method: taken
         for entry in group.entries
+        if (taken := tuple(_taken(row) for row in entry.counted.attacked if row.checksum in found))
     }
     return Standing(
         norm=table.norm,
