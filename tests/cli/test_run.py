@@ -110,6 +110,14 @@ def test_detected_queries_are_told_everywhere(tmp_path: Path, file: Path) -> Non
     assert End.DETECTED.sentence in page.read_text()
 
 
+def test_a_misspelt_option_of_a_detector_is_refused_before_any_query(tmp_path: Path, file: Path) -> None:
+    words = ("--images", image_file(tmp_path, 2), "--method", "square", "--out", tmp_path / "out")
+    refused = dowse("attack", "--target", f"blacklight:treshold=3+{TARGET}", *words)
+    assert refused.exit_code == 2
+    assert "did you mean 'threshold'?" in " ".join(refused.stderr.split())
+    assert not rows_seen(tmp_path / "rows")
+
+
 def test_rows_of_a_store_without_any_have_a_header(tmp_path: Path) -> None:
     StoreWriter(tmp_path).close()
     assert passed("rows", tmp_path).startswith("run,title,target,")
