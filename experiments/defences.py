@@ -1,14 +1,16 @@
 """Writes docs/results/defences.md: attacks against defences, with the clean accuracy that each defence leaves.
 
 python experiments/defences.py measure out/defences [images]     # clean accuracy, into out/defences/clean.json
-python experiments/defences.py out/defences                      # the page, from the store and that file
+python experiments/defences.py out/defences ["A note"]           # the page, from the store and that file
 
 Every cell that a file of experiments/defences asks for is on the page, with how many images it stands on, or is said
 not to have been run.
 """
 
+import itertools
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,31 +38,43 @@ LEGEND = """\
 A cell: the share of the attacked images that were fooled / the mean of queries with a failure counted as the budget
 (images attacked). The query of the unchanged image is counted. *Clean* is the accuracy behind the defence on the first
 images of the set (how many), each shown once, by one account where the defence remembers: an image that is refused is
-not right. A run that was cut short counts the images that are done, and says so. `then=refuse`, and what an attack
-hears of a refused query, is explained in [defences](../defences.md#services-that-remember). Dowse has nothing that
-evades detection: what stands here is what attacks do that do not know of it."""
+not right. A run that was cut short counts up to its first unfinished image. Few images say little: a share of n images
+is known to about ±1/√n. `then=refuse`, and what an attack hears of a refused query, is explained in
+[defences](../defences.md#services-that-remember). Dowse has nothing that evades detection: what stands here is what
+attacks do that do not know of it."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A method against a defence: its rows so far, and how many images were asked for."""
+    """A method against a defence: its rows so far, with the budget that they were run with, and what was asked for."""
 
     rows: Sequence[Row]
-    asked: int | None
+    budget: int
+    asked: tuple[int | None, int]  # images and budget
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many images are done, and with which budget."""
+        return len(self.rows), self.budget
+
+    @property
+    def whole(self) -> bool:
+        """Whether it was run as it was asked for."""
+        images, budget = self.asked
+        return self.budget >= budget and (images is None or len(self.rows) >= images)
 
     @property
     def summary(self) -> Summary:
         """What the rows amount to."""
         return summarize(self.rows)
 
-    @property
-    def words(self) -> str:
-        """Success, mean queries and images; or that it was not run."""
+    def words(self, usual: tuple[int, int]) -> str:
+        """Success, mean queries and images attacked, and its size where that is not the usual one; or "not run"."""
         s = self.summary
         if not s.n:
             return "not run"
-        short = "" if self.asked is None or len(self.rows) >= self.asked else f", {len(self.rows)} of {self.asked} done"
-        return f"{s.asr:.0%} / {queries(s.mean_queries_budget)} ({s.n}{short})"
+        unusual = "" if self.size == usual else f"; {plural(len(self.rows), 'image')}, budget {self.budget:,}"
+        return f"{s.asr:.0%} / {queries(s.mean_queries_budget)} ({s.n}{unusual})"
 
 
 Cells = dict[str, dict[str, Cell]]  # by defence, in that by method
@@ -78,22 +92,37 @@ def plans(name: str) -> list[PlannedRun]:
     return plans_of(experiment, open_images(experiment.images.path, experiment.images.labels))
 
 
+def leading(rows: Sequence[Row]) -> list[Row]:
+    """The rows before the first image that is not done: what a run that was cut short did later is the easy part."""
+    by_place = {row.position: row for row in rows}
+    return [by_place[place] for place in itertools.takewhile(by_place.__contains__, itertools.count())]
+
+
 def cells_of(planned: Sequence[PlannedRun], store: Store) -> Cells:
     """What the store has of each run that a file asks for."""
     there = {run.id: run for run in store.runs()}
     cells: Cells = {}
     for plan in planned:
         run = there.get(plan.spec.id)
-        rows = [] if run is None else store.counted(run.id, min(run.budget, plan.budget), plan.count or run.count).rows
-        cells.setdefault(defence_of(plan.spec.target), {})[plan.title] = Cell(rows, plan.count)
+        budget = plan.budget if run is None else min(run.budget, plan.budget)
+        rows = [] if run is None else store.counted(run.id, budget, plan.count or run.count).rows
+        rows = leading(rows)
+        cells.setdefault(defence_of(plan.spec.target), {})[plan.title] = Cell(rows, budget, (plan.count, plan.budget))
     return cells
 
 
 def table(cells: Cells, clean: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """A line a defence, a column a method, clean accuracy beside them."""
     methods = list(dict.fromkeys(method for of in cells.values() for method in of))
+    every = [cell for of in cells.values() for cell in of.values()]
+    usual, _ = Counter(cell.size for cell in every if cell.summary.n).most_common(1)[0]
+    images, budget = every[0].asked
+    asked = "" if all(cell.whole for cell in every) else f" (the file asks for {images} and {budget:,})"
+    size = f"On the first {plural(usual[0], 'image')} with a budget of {usual[1]:,}{asked}"
+    yield f"{size}, where a cell does not say otherwise."
+    yield ""
     rows = [
-        (f"`{defence}`", accuracy(clean.get(defence)), *(of[m].words if m in of else NONE for m in methods))
+        (f"`{defence}`", accuracy(clean.get(defence)), *(of[m].words(usual) if m in of else NONE for m in methods))
         for defence, of in cells.items()
     ]
     yield from table_lines(("defence", "clean", *methods), rows)
@@ -125,7 +154,7 @@ def limit(store: Store) -> Iterator[str]:
     for of in cells_of(plans(LIMIT), store).values():
         for title, cell in of.items():
             s = cell.summary
-            done = f"{s.successes} of {plural(s.n, 'image')} fooled, {s.asr:.0%}" if s.n else "not run"
+            done = f"{s.successes} of {s.n} fooled, {s.asr:.0%}, budget {cell.budget:,}" if s.n else "not run"
             yield f"The limit, {title}, without a defence: {done}."
 
 
@@ -133,19 +162,17 @@ def missing(tables: Mapping[str, Cells]) -> Iterator[str]:
     """What was asked for and not run, or not to its end."""
     for name, cells in tables.items():
         gone = [f"{m} on `{d}`" for d, of in cells.items() for m, cell in of.items() if not cell.summary.n]
-        part = [
-            f"{m} on `{d}` ({len(cell.rows)} of {cell.asked})"
-            for d, of in cells.items()
-            for m, cell in of.items()
-            if cell.summary.n and cell.asked is not None and len(cell.rows) < cell.asked
-        ]
-        if gone:
+        part = [cell for of in cells.values() for cell in of.values() if cell.summary.n and not cell.whole]
+        if gone and len(gone) == sum(map(len, cells.values())):
+            yield f"- `{name}`: all of it."
+        elif gone:
             yield f"- `{name}`, not run: {', '.join(gone)}."
         if part:
-            yield f"- `{name}`, cut short: {', '.join(part)}."
+            every = sum(map(len, cells.values()))
+            yield f"- `{name}`, on fewer images or with a smaller budget than asked for: {len(part)} of {every} cells."
 
 
-def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store) -> Iterator[str]:
+def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store, note: str = "") -> Iterator[str]:
     """The whole page."""
     sessions = [session for session in store.sessions() if session.queries]
     days = sorted({day(session.started) for session in sessions}) or ["never"]
@@ -162,6 +189,9 @@ def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store) ->
     yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0{said}, {asked:,} queries in all."
     yield ""
     yield from LEGEND.splitlines()
+    if note:
+        yield ""
+        yield note
     for name, cells in tables.items():
         yield ""
         yield f"## {FILES[name]}"
@@ -169,6 +199,9 @@ def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store) ->
         networks = {short_target(plan.spec.target.rpartition("+")[2]) for plan in plans(name)}
         yield f"{', '.join(sorted(networks))}; `experiments/defences/{name}.toml` has all settings."
         yield ""
+        if not any(cell.summary.n for of in cells.values() for cell in of.values()):
+            yield "Not run."
+            continue
         yield from table(cells, clean.get(name, {}))
         yield from detection(cells)
         if name == "robust":
@@ -219,7 +252,7 @@ def main(words: Sequence[str]) -> None:
     clean = json.loads((folder / CLEAN).read_text()) if (folder / CLEAN).exists() else {}
     with Store(folder) as store:
         tables = {name: cells_of(plans(name), store) for name in FILES}
-        PAGE.write_text("\n".join(page(tables, clean, store)) + "\n", encoding="utf-8")
+        PAGE.write_text("\n".join(page(tables, clean, store, " ".join(words[1:]))) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

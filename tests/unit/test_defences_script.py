@@ -42,9 +42,13 @@ def test_what_stands_in_front_of_a_network(script: ModuleType) -> None:
 
 def test_a_cell_says_on_how_many_images_it_stands(script: ModuleType, tmp_path: Path) -> None:
     found = rows([10, 30, None, None], tmp_path)
-    assert script.Cell(found, 4).words == "50% / 60 (4)"
-    assert script.Cell(found, 9).words == "50% / 60 (4, 4 of 9 done)"
-    assert script.Cell([], 9).words == "not run"
+    cell = script.Cell(found, 100, (4, 100))
+    assert cell.words((4, 100)) == "50% / 60 (4)"
+    assert cell.words((9, 500)) == "50% / 60 (4; 4 images, budget 100)"
+    assert cell.whole
+    assert not replace(cell, asked=(9, 100)).whole
+    assert not replace(cell, asked=(4, 500)).whole
+    assert script.Cell([], 100, (9, 100)).words((4, 100)) == "not run"
 
 
 def test_every_cell_is_on_the_page_and_missing_ones_are_named(
@@ -84,6 +88,12 @@ def test_the_files_have_every_method_and_defence_and_fifty_images() -> None:
         assert all((plan.count or 0) >= 50 for plan in plans)
 
 
+def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(script: ModuleType, tmp_path: Path) -> None:
+    found = rows([10, 30, 2], tmp_path)
+    assert [row.position for row in script.leading([found[0], found[2]])] == [0]
+
+
 def test_a_detected_image_is_no_success(script: ModuleType, tmp_path: Path) -> None:
     (row,) = rows([None], tmp_path)
-    assert script.Cell([replace(row, end=End.DETECTED, queries=2)], 1).words == "0% / 100 (1)"
+    cell = script.Cell([replace(row, end=End.DETECTED, queries=2)], 100, (1, 100))
+    assert cell.words(cell.size) == "0% / 100 (1)"
