@@ -70,7 +70,6 @@ def answered(model, x=X):
         lambda s: {"logits": s, "loss": None},
         lambda s: {"anything": s},
         lambda s: SimpleNamespace(logits=s),
-        lambda s: s[:, :, None, None],
     ],
 )
 def test_answers_of_many_forms(answer):

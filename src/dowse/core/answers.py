@@ -139,7 +139,6 @@ def _shaped(scores: Tensor | None, n: int) -> Tensor | None:
     if len(scores) != n or (scores.ndim == 1 and not scores.is_floating_point()):
         return None
     wide = scores.unsqueeze(1) if scores.ndim == 1 else scores
-    if wide.ndim != 2 and wide[0:1].numel() != wide.shape[1] * min(n, 1):
+    if wide.ndim != 2:
         return None
-    wide = wide.reshape(n, wide.shape[1])
     return wide if wide.is_floating_point() else wide.double()
