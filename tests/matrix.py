@@ -149,7 +149,9 @@ def run(setting: Setting, tests: Sequence[str], patience: float, plain: Mapping[
     ):
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", *DEFAULT, *setting.options, f"--junitxml={report}", *tests]
-        process = subprocess.Popen(command, cwd=PROJECT, env=environment_of(setting), start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=PROJECT, env=environment_of(setting), start_new_session=True, preexec_fn=_hear_ctrl_c
+        )
         try:
             status = process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -159,6 +161,11 @@ def run(setting: Setting, tests: Sequence[str], patience: float, plain: Mapping[
         passed, failed, skipped = read(report)
     differs = [name for name, digest in probe(setting).items() if digest != plain[name]]
     return Ran(setting, status, passed, failed, skipped, time.monotonic() - begun, differs)
+
+
+def _hear_ctrl_c() -> None:
+    """A shell's background job and its children are born deaf to it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
