@@ -83,7 +83,7 @@ demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 	$(BIN)/dowse demo
 
 audit-demo: $(CORE) $(DEMO)  ## how many queries does MobileNetV2 withstand? A page, within three minutes
-	$(BIN)/dowse audit --target dowse:imagenet_mobilenetv2 --images demo:photographs --count 8 --name MobileNetV2 --workers 2 --out out/audit
+	$(BIN)/dowse audit --target dowse:imagenet_mobilenetv2 --images demo:photographs --count 6 --name MobileNetV2 --workers 2 --out out/audit
 
 docs: $(CORE) $(DOCS)  ## the documentation as a site in site/: open site/index.html, or serve it for its search
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
