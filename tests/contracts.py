@@ -58,6 +58,7 @@ class EngineContract:
     def test_the_account_of_an_image_is_the_same_wherever_it_is_attacked(
         self, workshop: Workshop, said: Any, tmp_path: Path
     ) -> None:
+        workshop.clear()
         watched = {**said, "defence": "blacklight:window=3,threshold=16,then=refuse", "budget": 20}
         rows = run_with(LocalEngine(), watched, tmp_path / "local")
         assert run_with(workshop.engine, watched, tmp_path / "out") == rows
