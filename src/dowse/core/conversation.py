@@ -93,6 +93,11 @@ class Conversation:
         assert isinstance(self.question, Query)
         return self.question
 
+    @property
+    def cost(self) -> int:
+        """Queries of that question: its rows, each as often as the rules repeat them."""
+        return self.rules.repeats * len(self.query.points)
+
     def known(self, objective: Objective, surrogates: int) -> Opening:
         """What `opening` is answered with."""
         assert self.first is not None

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Answer, Begin, Look, Note, PriorAt, Pull, Query
@@ -10,11 +10,11 @@ from dowse.core.gate import Gate
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
-from dowse.core.packing import fill
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.reservation import Reserve
 from dowse.core.result import End, Outcome
+from dowse.core.rounds import next_round
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
 from dowse.errors import InputError
@@ -41,21 +41,6 @@ def drive(
     return _Driver(rules, oracle, prior, concurrency, observers, log).run(iter(tasks))
 
 
-class _Kind(NamedTuple):
-    """Which questions are asked in passes together.
-
-    Attributes:
-        surrogate: Whether the surrogates answer; the target otherwise.
-        gradient: Whether a gradient is wanted.
-        pass_size: How many rows a pass is filled up to: 1 for those that need no company, 0 for those that want all
-            there is.
-    """
-
-    surrogate: bool
-    gradient: bool
-    pass_size: int
-
-
 class _Driver:
     def __init__(
         self,
@@ -78,35 +63,13 @@ class _Driver:
             yield from self._admit(tasks)
             if not self.active:
                 return
-            kind, asking = self._next_round()
+            kind, asking = next_round(self.active, self.oracle, self.prior)
             if kind.surrogate:
                 yield from self._ask_prior(asking)
             else:
                 yield from self._ask_target(asking)
             for observer in self.observers:
                 observer.progressed(Progress(self.done, self.fooled, len(self.active), self.queries))
-
-    def _next_round(self) -> tuple["_Kind", list[Conversation]]:
-        """Whose questions come next: those of the kind that fills its passes best, the surrogates' first among equals.
-
-        Nobody is told anything else for having waited; what waits for company is asked without it when all wait.
-        """
-        rounds: dict[_Kind, list[Conversation]] = {}
-        for conversation in self.active:
-            rounds.setdefault(self._kind(conversation), []).append(conversation)
-        rows = {kind: sum(map(self._rows, asking)) for kind, asking in rounds.items()}
-        chosen = max(rounds, key=lambda kind: (fill(rows[kind], kind.pass_size), kind.surrogate))
-        return chosen, rounds[chosen]
-
-    def _kind(self, conversation: Conversation) -> "_Kind":
-        question = conversation.question
-        if isinstance(question, Query):
-            return _Kind(False, question.gradient, self.oracle.pass_size(question.points[0], self._cost(conversation)))
-        assert isinstance(question, PriorAt | Look | Pull)
-        return _Kind(True, not isinstance(question, Look), 1 if self.prior is None else self.prior.pass_size(question))
-
-    def _rows(self, conversation: Conversation) -> int:
-        return self._cost(conversation) if isinstance(conversation.question, Query) else 1
 
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
@@ -137,7 +100,7 @@ class _Driver:
         """Ask the target everyone's question; the answers are in the log before anybody hears one."""
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
         for conversation in payers:
-            self.ledger.charge(conversation.task.index, self._cost(conversation))
+            self.ledger.charge(conversation.task.index, conversation.cost)
         replies = self.gate.ask(payers, [self._request(conversation) for conversation in payers], self._reserve)
         for conversation, reply in zip(payers, replies, strict=True):
             self._settle(conversation, reply)
@@ -164,7 +127,7 @@ class _Driver:
                 reply = self.log.recall(task, conversation.query)
                 if reply is None:
                     break
-                self.ledger.charge(task.index, self._cost(conversation))
+                self.ledger.charge(task.index, conversation.cost)
                 self._settle(conversation, reply)
                 self.gate.heard_again(conversation, reply)
                 if reply.answer is not None or reply.refused is not None:
@@ -172,14 +135,11 @@ class _Driver:
                     break
         return replies
 
-    def _cost(self, conversation: Conversation) -> int:
-        return self.rules.repeats * len(conversation.query.points)
-
     def _can_pay(self, conversation: Conversation) -> bool:
-        return self._cost(conversation) <= self.ledger.remaining(conversation.task.index)
+        return conversation.cost <= self.ledger.remaining(conversation.task.index)
 
     def _settle(self, conversation: Conversation, reply: Reply) -> None:
-        charged = self._cost(conversation)
+        charged = conversation.cost
         self.queries += reply.answered
         self.ledger.settle(
             conversation.task.index, charged=charged, answered=reply.answered, sent=reply.sent,
@@ -191,7 +151,7 @@ class _Driver:
         seeds = None
         if self.oracle.takes_row_seeds:
             first = self.ledger.account(task.index).queries
-            seeds = row_seeds(self.rules.seed, task.id, first, self._cost(conversation))
+            seeds = row_seeds(self.rules.seed, task.id, first, conversation.cost)
         return Request(query.points, conversation.goal, seeds, query.gradient, self.rules.repeats)
 
     def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
