@@ -87,6 +87,16 @@ def test_an_id_depends_on_the_content_and_on_nothing_else() -> None:
     assert one.id != expand(made(), lambda target: "other images")[0].spec.id
 
 
+def test_an_option_that_came_later_is_no_part_of_an_id_while_it_changes_nothing() -> None:
+    (plain,) = specs(method="nes", seed=3)
+    assert "check_every" not in plain.options
+    assert plain.id == "840dca221b23"  # what it was before the option came
+    assert [spec.id for spec in specs(method={"name": "nes", "check_every": 1}, seed=3)] == [plain.id]
+    (rare,) = specs(method={"name": "nes", "check_every": 2}, seed=3)
+    assert rare.id != plain.id
+    assert rare.attack.estimator.check_every == 2  # type: ignore[attr-defined]
+
+
 def test_a_password_in_a_url_is_neither_kept_nor_part_of_the_id() -> None:
     secret, open_one = (specs(target=f"http://{who}host/v2/models/net", method="rgf")[0] for who in ("me:pw@", "***@"))
     assert "pw" not in str(secret.content())

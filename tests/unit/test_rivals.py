@@ -74,6 +74,8 @@ def talk(flow, loss=linear):
         ("spsa", {"q": 1}, "take 2"),
         ("nes", {"q": 0}, "q"),
         ("nes", {"sigma": 0.0}, "sigma"),
+        ("nes", {"momentum": 1.0}, "momentum"),
+        ("bandits", {"check_every": 0}, "check_every"),
         ("spsa", {"sigma": -1.0}, "sigma"),
         ("bandits", {"exploration": 0.0}, "exploration"),
         ("bandits", {"online_rate": math.inf}, "online_rate"),
@@ -85,7 +87,11 @@ def talk(flow, loss=linear):
         ("autozoom", {"sigma": 0.0}, "sigma"),
         ("autozoom", {"subspace": (4, 9)}, "subspace"),
         ("zoo", {"coordinate": 3}, "did you mean 'coordinates'"),
-        ("bandits", {"nrom": "l2"}, "known are clip_probes, exploration, online_rate, probe_length, subspace"),
+        (
+            "bandits",
+            {"nrom": "l2"},
+            "known are check_every, clip_probes, exploration, online_rate, probe_length, subspace",
+        ),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_before_any_query(method, options, word):
@@ -227,6 +233,53 @@ def test_zoo_is_one_sided_at_the_ends_of_the_range():
     assert torch.allclose((rows[:3] - rows[3:]).flatten(1).sum(1), torch.tensor([1e-4, 1e-4, 2e-4]).double())
 
 
+# A cadence of looking
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    ("attack", "estimate"),
+    [(lambda k: PGD(NES(q=6, check_every=k)), 6), (lambda k: PGD(Bandits(check_every=k)), 2),
+     (lambda k: SPSA(q=6, check_every=k), 6), (lambda k: ZOO(coordinates=4, check_every=k), 8)],
+    ids=["nes", "bandits", "spsa", "zoo"],
+)  # fmt: skip
+def test_success_is_looked_for_and_paid_for_at_every_kth_step(attack, estimate, k):
+    spent, _ = converse(attack(k).flow(X, 0.0, L2(0.3), generator(0)), canned(linear), candidates=4)
+    assert spent == [k * estimate + 1] * 4
+    rare, often = iterates(attack(k), n=2), iterates(attack(1), n=2 * k)
+    assert torch.equal(torch.stack(rare), torch.stack(often[k - 1 :: k]))  # the same steps, fewer of them seen
+
+
+def test_an_estimator_of_ones_own_has_a_cadence_if_it_says_so():
+    class Own:
+        check_every = 3
+
+        def init(self, x):
+            return None
+
+        def estimate(self, state, x, f, rng):
+            yield Query(x[None])
+            return G, None
+
+    spent, _ = converse(PGD(Own()).flow(X, 0.0, L2(0.3), generator(0)), canned(linear), candidates=2)
+    assert spent == [4, 4]
+
+
+def test_rgf_has_no_cadence_because_it_starts_from_every_check():
+    with pytest.raises(InputError, match="rgf has no option 'check_every'"):
+        resolve_method(AttackSettings(method="rgf", options={"check_every": 2}))
+
+
+def test_momentum_mixes_the_last_estimate_in():
+    (first, state), _ = talk(NES(q=6, momentum=0.9).estimate(NES(q=6, momentum=0.9).init(X), X, 0.0, generator(0)))
+    (plain, none), _ = talk(NES(q=6).estimate(None, X, 0.0, generator(0)))
+    assert torch.allclose(first, 0.1 * plain)
+    assert none is None
+    (second, _), _ = talk(NES(q=6, momentum=0.9).estimate(state, X, 0.0, generator(1)))
+    (fresh, _), _ = talk(NES(q=6).estimate(None, X, 0.0, generator(1)))
+    assert torch.allclose(second, 0.9 * first + 0.1 * fresh)
+
+
 # Bandits
 
 
@@ -241,7 +294,7 @@ def test_bandits_have_the_papers_values_for_each_norm(norm, rates):
 
 
 @pytest.mark.parametrize(
-    ("ball", "step"), [(L2(5.0), 0.5), (L2(12.3), 0.5), (L2(1.0), 0.1), (Linf(0.05), 0.01), (Linf(0.02), 0.004)]
+    ("ball", "step"), [(L2(5.0), 0.5), (L2(6.0), 0.6), (L2(1.0), 0.1), (Linf(0.05), 0.01), (Linf(0.06), 0.012)]
 )
 def test_bandits_take_their_own_step_in_the_image(ball, step):
     (first,) = iterates(PGD(Bandits(norm=ball.norm)), ball=ball, n=1)

@@ -72,6 +72,7 @@ class _OwnEstimator(Estimator[Any]):
 
     def __init__(self, own: Any) -> None:
         self.own, self.name = own, type(own).__name__
+        self.check_every = getattr(own, "check_every", 1)
         take_facts(self, own)
 
     def init(self, x: Tensor) -> Any:

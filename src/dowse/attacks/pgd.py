@@ -20,6 +20,8 @@ class PGD(Attack):
     """An estimator made an attack; what it is and needs is what the estimator is and needs.
 
     The check of an iterate is the f(x) that the next estimate starts from, so an iteration costs the estimate plus one.
+    An estimator that needs no f(x) may have its iterates checked more rarely (`check_every`); those between cost
+    nothing beside their estimates, and cannot succeed.
 
     Attributes:
         estimator: What estimates ∇f.
@@ -36,10 +38,13 @@ class PGD(Attack):
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s), by Eq. (3): steps along estimates of ∇f inside the ball; ends only from outside."""
         x0, η, state = x, self.step or self.estimator.default_step(ball), self.estimator.init(x)
+        iteration = 0
         while True:
             ĝ, state = yield from self.estimator.estimate(state, x, f, rng)
             x = ball.project(x + η * ball.steepest(ĝ), x0)  # Eq. (3)
-            f = yield from check(x)
+            iteration += 1
+            if iteration % self.estimator.check_every == 0:
+                f = yield from check(x)
 
     def check(self, x: Tensor) -> None:
         """Raise what the estimator has against an image like x, (*s), before any query."""

@@ -9,7 +9,8 @@ from torch import Tensor
 from dowse.attacks.adam import Adam, free_part
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
-from dowse.errors import positive, positive_or_none
+from dowse.core.method import later
+from dowse.errors import count, positive, positive_or_none
 from dowse.estimators.pairs import ask_pairs, pair_count
 from dowse.maths.geometry import Ball, default_step
 from dowse.maths.sampling import rademacher
@@ -30,31 +31,37 @@ class SPSA(Attack):
         sigma: The perturbation size per pixel, δ of the original.
         step: The length of ADAM's first step in the ball's norm; None is the original's 0.01 for l∞, PGD's for l2.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
+        check_every: At every which step the iterate is asked about, a query; success is looked for there alone.
     """
 
     name = "spsa"
     paper = "Uesato et al. 2018 (ICML)"
-    cost = "q+1"
+    cost = "q+1; q+1/k with check_every=k"
     uses_scores = False
 
     q: int = 50
     sigma: float = 0.01
     step: float | None = None
     clip_probes: bool = True
+    check_every: int = later(1)
 
     def __post_init__(self) -> None:
         pair_count(self.q)
+        count(check_every=self.check_every)
         positive(sigma=self.sigma)
         positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (*s); ends only from outside."""
         x0, adam, rate = x, Adam.fresh(x), self._rate(ball, x.numel())
+        iteration = 0
         while True:
             ĝ = yield from self.gradient(x, rng)
             step, adam = adam.step(free_part(ĝ, x, x0, ball))
             x = ball.project((x + rate * step).clamp_(0, 1), x0)
-            yield from check(x)
+            iteration += 1
+            if iteration % self.check_every == 0:
+                yield from check(x)
 
     def gradient(self, x: Tensor, rng: torch.Generator) -> Flow[Tensor]:
         """ĝ at x, (*s), by q queries."""

@@ -1,14 +1,26 @@
 """What a method says about itself: the half of the contract that estimators and whole attacks share."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.settings import LossName, Norm
+
+T = TypeVar("T")
+LATER = "later"
+
+
+def later(default: T) -> T:
+    """An option that a method got when runs of it were stored already.
+
+    While it has its default, which must be what the method did before, it is no part of a run's spec, so ids stay.
+    """
+    made: T = field(default=default, metadata={LATER: True})
+    return made
 
 
 class Method:
@@ -60,6 +72,11 @@ class Method:
             for one in fields_of(cls)
             if one.name != "norm"
         }
+
+    @classmethod
+    def as_before(cls) -> dict[str, Any]:
+        """Its options that came `later`, at the value that leaves a run what it was before them."""
+        return {one.name: one.default for one in fields_of(cls) if one.metadata.get(LATER)}
 
     def check(self, x: Tensor) -> None:
         """Raise InputError for an image like x, (*s), that it cannot attack; called before any query."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.flow import Flow, ask
-from dowse.errors import InputError, choose, positive
+from dowse.errors import InputError, choose, count, positive
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
 from dowse.maths.sampling import gaussian
@@ -58,15 +58,17 @@ class BanditState:
 class Bandits(Estimator[BanditState]):
     """A prior that follows the gradient from step to step: T without a subspace, TD with one.
 
-    Cost: 3 queries an iteration, the two antithetic queries that update the prior and the check of the iterate.
+    Cost: 3 queries an iteration, the two antithetic queries that update the prior and the check of the iterate;
+    2 + 1/k with check_every=k.
 
     The prior v is updated by the slope of f along it under antithetic exploration v ± δu, by exponentiated gradient
     for l∞ and by gradient ascent for l2; the image then steps along it. Parameters left None are the paper's for
     ImageNet and the norm. They are used as they are: pixels lie in [0, 1] there too, the probe is an l2 length, and
-    u is Gaussian over √d, so that δ does not depend on the size. The image's step is the paper's as well (0.5 for l2,
-    0.01 for l∞); in balls smaller than the paper's (ε = 5 and 0.05) ours, the same share of ε, a tenth and a fifth.
+    u is Gaussian over √d, so that δ does not depend on the size. The image's step is the paper's share of ε: a tenth
+    for l2 (0.5 of 5) and a fifth for l∞ (0.01 of 0.05), in larger balls and in smaller ones.
 
-    Differences to the original: the check is counted; exponentiated gradient adds to artanh(v), which is the same and
+    Differences to the original: the check is counted, which makes a step half as dear again (the original's code looks
+    after every step too, and counts two queries); exponentiated gradient adds to artanh(v), which is the same and
     does not get stuck at ±1 by rounding; probes are clipped to the image range unless clip_probes=False, and the
     exploration credited is δu less what clipping took from it.
 
@@ -77,12 +79,13 @@ class Bandits(Estimator[BanditState]):
         probe_length: The l2 length of a probe; None is 0.01 for l2, 0.1 for l∞.
         online_rate: The learning rate of the prior; None is 0.1 for l2, 100 for l∞.
         clip_probes: Keep every probe an image, in [0, 1], and use the displacement really sent; False is the original.
+        check_every: At every which step the iterate is asked about, a query; success is looked for there alone.
         norm: The norm whose values stand for None, and with it the update: filled in by the run.
     """
 
     name = "bandits"
     paper = "Ilyas et al. 2019 (ICLR)"
-    cost = "3: two antithetic queries and the check"
+    cost = "3: two antithetic queries and the check; 2+1/k with check_every=k"
     uses_scores = False
 
     subspace: int | tuple[int, int] | None = None
@@ -90,10 +93,12 @@ class Bandits(Estimator[BanditState]):
     probe_length: float | None = None
     online_rate: float | None = None
     clip_probes: bool = True
+    check_every: int = 1  # not `later`: since its step grows with ε its runs are others, and have other ids
     norm: Norm = "l2"
 
     def __post_init__(self) -> None:
         choose("norm", self.norm, get_args(Norm))
+        count(check_every=self.check_every)
         positive(**self.rates._asdict())
 
     @property
@@ -109,9 +114,9 @@ class Bandits(Estimator[BanditState]):
             raise InputError(f"your Bandits is for {self.norm}, the run is {norm}: write Bandits(norm={norm!r})")
 
     def default_step(self, ball: Ball) -> float:
-        """The image's step in a ball: the paper's, or the same share of a smaller ε."""
+        """The image's step in a ball: the paper's share of ε."""
         published = PUBLISHED[ball.norm]
-        return published.step * min(1.0, ball.eps / published.eps)
+        return published.step * ball.eps / published.eps
 
     def init(self, x: Tensor) -> BanditState:
         """A prior of zero for an image like x, (*s)."""

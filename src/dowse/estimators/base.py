@@ -17,7 +17,12 @@ class Estimator(Method, Generic[S]):
     """Estimates ∇f at an iterate from queries; PGD, Eq. (3), makes an attack of it.
 
     Derive a frozen dataclass of it, write `init` and `estimate`, and set the facts of `Method` that are otherwise.
+
+    One whose `estimate` does not read f may have an option `check_every`: PGD then asks about every so many iterates
+    only, and f is that of the last one asked about.
     """
+
+    check_every = 1
 
     def init(self, x: Tensor) -> S:
         """The state before the first iterate, for an image like x, (*s); may raise InputError, before any query."""

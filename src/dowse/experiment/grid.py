@@ -70,6 +70,8 @@ def _runs_of(experiment: Experiment, table: MethodTable) -> Iterator[tuple[str, 
         defaults = default_options(method, quantize=words["quantize"])
         every = {option: default for option, default in defaults.items() if option not in GRID}
         every |= without_preset(method, options)
+        before = method.as_before()
+        every = {option: value for option, value in every.items() if option not in before or value != before[option]}
         title = table.title or " ".join([method.name, *(f"{name}={value}" for name, value in options.items())])
         yield title, {"method": table.name, "options": every, **words}
 

@@ -29,7 +29,7 @@ class RunSpec(ExperimentSettings):
         image_set: The image set's fingerprint.
         weights: Fingerprints of the files that target and surrogates are read from, by spec, where there are such.
         method: The method's name, or "package.module:Class".
-        options: All options of the method, defaults included.
+        options: All options of the method, defaults included; one that came later only where it is not at its default.
     """
 
     target: str

@@ -62,9 +62,10 @@ def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
     titles = {}
     for title, same in named.items():
         spoken = [_words(run) for run in same]
-        differ = [word for word in spoken[0] if len({words.get(word) for words in spoken}) > 1]
+        every = dict.fromkeys(word for words in spoken for word in words)  # an option that came later is not in all
+        differ = [word for word in every if len({words.get(word) for words in spoken}) > 1]
         for run, words in zip(same, spoken, strict=True):
-            said = ", ".join(f"{word}={words.get(word)}" for word in differ)
+            said = ", ".join(f"{word}={words[word]}" for word in differ if word in words)
             titles[run.id] = f"{title} ({said})" if said else title
     return titles
 
