@@ -1,7 +1,7 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -128,7 +128,7 @@ class Run:
         x = snapped(x) if self.settings.quantize else x
         return replace(task, x=x, id=task.id or image_id(task.x, task.label))
 
-    def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Iterator[Outcome]:
+    def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Generator[Outcome, None, None]:
         """Drive the tasks; a log remembers what was paid for."""
         return drive(
             tasks, self.rules, self.oracle, self.prior, concurrency=self.settings.concurrency,

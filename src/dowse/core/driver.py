@@ -1,7 +1,7 @@
 """The scheduler: holds many conversations at once, charges before it asks, and ends who succeeded or cannot pay."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from dowse.core.conversation import Accept, Conversation, Rules
@@ -10,6 +10,7 @@ from dowse.core.gate import Gate
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
+from dowse.core.overlap import Overlap, Replies
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.reservation import Reserve
@@ -29,7 +30,7 @@ def drive(
     concurrency: int = 8,
     observers: Sequence[Observer] = (),
     log: AnswerLog | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Attack tasks by the rules, `concurrency` at a time, and yield each outcome as it comes.
 
     Every round gathers the questions of one kind of all conversations, charges the ledger, asks once and sends the
@@ -37,6 +38,9 @@ def drive(
     (`dowse.core.packing`) questions wait for others to share one, as long as anybody can go on without. As a task ends
     the next one enters, so batches stay full and memory does not grow with the number of tasks. What a log recalls is
     charged and judged like any other answer, and the target never sees it.
+
+    A target that answers several calls at once (`Target.calls_at_once`) is not asked in rounds: a question is handed
+    over as it comes, and its image goes on when its own answer is there.
     """
     return _Driver(rules, oracle, prior, concurrency, observers, log).run(iter(tasks))
 
@@ -58,7 +62,12 @@ class _Driver:
         self.active: list[Conversation] = []
         self.done = self.fooled = self.queries = 0
 
-    def run(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
+    def run(self, tasks: Iterator[Task]) -> Generator[Outcome, None, None]:
+        target = self.oracle.target
+        overlapping = target.calls_at_once > 1 and target.detector is None  # which remembers queries in their order
+        return self._overlapping(tasks) if overlapping else self._rounds(tasks)
+
+    def _rounds(self, tasks: Iterator[Task]) -> Generator[Outcome, None, None]:
         while True:
             yield from self._admit(tasks)
             if not self.active:
@@ -68,8 +77,26 @@ class _Driver:
                 yield from self._ask_prior(asking)
             else:
                 yield from self._ask_target(asking)
-            for observer in self.observers:
-                observer.progressed(Progress(self.done, self.fooled, len(self.active), self.queries))
+            self._progressed()
+
+    def _overlapping(self, tasks: Iterator[Task]) -> Generator[Outcome, None, None]:
+        """The target is asked first, so that it never waits for a surrogate; waits only when nobody can go on."""
+        with Overlap(self.oracle, None if self.log is None else self._kept) as under_way:
+            while True:
+                yield from self._admit(tasks)
+                if not self.active:
+                    return
+                done, free = self.done, [one for one in self.active if one not in under_way]
+                yield from self._hand_over([one for one in free if isinstance(one.question, Query)], under_way)
+                if asking := [one for one in free if not isinstance(one.question, Query)]:
+                    yield from self._ask_prior(next_round(asking, self.oracle, self.prior)[1])
+                stuck = self.done == done and all(map(under_way.waits, self.active))
+                yield from self._hear(self._kept(under_way.arrived(wait=stuck)))
+                self._progressed()
+
+    def _progressed(self) -> None:
+        for observer in self.observers:
+            observer.progressed(Progress(self.done, self.fooled, len(self.active), self.queries))
 
     def _admit(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
         while len(self.active) < self.concurrency and (task := next(tasks, None)) is not None:
@@ -80,13 +107,34 @@ class _Driver:
 
     def _ask_target(self, asking: Sequence[Conversation]) -> Iterator[Outcome]:
         """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
+        payers = yield from self._payers(asking)
+        yield from self._hear(self._recalled(payers) or self._asked(payers))
+
+    def _hand_over(self, asking: Sequence[Conversation], under_way: Overlap) -> Iterator[Outcome]:
+        """Whoever can pay and recalls no answer is charged and asked for; the first answers of a run are waited for."""
+        payers = yield from self._payers(asking)
+        recalled = self._recalled(payers)
+        told = [conversation for conversation, _ in recalled]
+        new = [one for one in payers if one not in told and self._can_pay(one)]
+        if self.oracle.on_first_answers is not None and new:
+            recalled += self._asked(new)
+        elif new and under_way.has_room:
+            under_way.hand_over(new, self._charged(new), self._reserve)
+        yield from self._hear(recalled)
+
+    def _payers(self, asking: Sequence[Conversation]) -> Generator[Outcome, None, list[Conversation]]:
+        """Who can pay for the question; the others end."""
         payers: list[Conversation] = []
         for conversation in asking:
             if self._can_pay(conversation):
                 payers.append(conversation)
             else:
                 yield self._end(conversation, End.BUDGET)
-        for conversation, reply in self._recalled(payers) or self._asked(payers):
+        return payers
+
+    def _hear(self, replies: Replies) -> Iterator[Outcome]:
+        """Everyone hears the answer to the own question, and ends with it or goes on."""
+        for conversation, reply in replies:
             task, query = conversation.task, conversation.query
             for observer in self.observers:
                 observer.answered(task, query, reply)
@@ -96,19 +144,27 @@ class _Driver:
             else:
                 yield from self._advance(conversation, reply.answer)
 
-    def _asked(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
+    def _asked(self, payers: Sequence[Conversation]) -> Replies:
         """Ask the target everyone's question; the answers are in the log before anybody hears one."""
         payers = [conversation for conversation in payers if self._can_pay(conversation)]
+        replies = self.gate.ask(payers, self._charged(payers), self._reserve)
+        return self._kept(list(zip(payers, replies, strict=True)))
+
+    def _charged(self, payers: Sequence[Conversation]) -> list[Request]:
+        """The requests of conversations, charged before anything is sent."""
         for conversation in payers:
             self.ledger.charge(conversation.task.index, conversation.cost)
-        replies = self.gate.ask(payers, [self._request(conversation) for conversation in payers], self._reserve)
-        for conversation, reply in zip(payers, replies, strict=True):
+        return [self._request(conversation) for conversation in payers]
+
+    def _kept(self, replies: Replies) -> Replies:
+        """Answers, settled and in the log."""
+        for conversation, reply in replies:
             self._settle(conversation, reply)
             if self.log is not None:
                 self.log.record(conversation.task, conversation.query, reply)
-        if self.log is not None and payers:
+        if self.log is not None and replies:
             self.log.commit()
-        return list(zip(payers, replies, strict=True))
+        return replies
 
     def _reserve(self, asking: Sequence[Conversation]) -> Reserve | None:
         """What the oracle calls before it hands over rows of these conversations, for the log to remember."""
@@ -116,11 +172,11 @@ class _Driver:
             return None
         return lambda rows: log.reserve([(c.task, n) for c, n in zip(asking, rows, strict=True) if n])
 
-    def _recalled(self, payers: Sequence[Conversation]) -> list[tuple[Conversation, Reply]]:
+    def _recalled(self, payers: Sequence[Conversation]) -> Replies:
         """The answers among the payers' that were paid for before."""
         if self.log is None:
             return []
-        replies: list[tuple[Conversation, Reply]] = []
+        replies: Replies = []
         for conversation in payers:
             task = conversation.task
             while self._can_pay(conversation):

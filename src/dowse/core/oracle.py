@@ -1,17 +1,19 @@
 """The only holder of the target: packs questions into batches and asks."""
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from dowse.core.asked import Asked
+from dowse.core.calls import Calls
 from dowse.core.packing import Batch, Span, default_batch_size, filled, full_batches, shared_rows, steady_batches
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
-from dowse.core.reservation import Reservation, Reserve
+from dowse.core.reservation import Reserve
 from dowse.core.seeds import global_randomness
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError
@@ -56,7 +58,9 @@ class Oracle:
         self.classes: int | None = None
         self._labels_to_check: set[int] = set()
         self.takes_row_seeds = self.target.takes_row_seeds
-        self.busy = 0.0  # seconds the target has worked on questions
+        self.calls = Calls(self.target.calls_at_once)
+        self._sending = threading.local()  # what each thread sends
+        self._busy = 0.0
 
     def learn_classes(self, like: Tensor) -> None:
         """Learn K by a forward pass of zero rows, where the target takes one; like is one image, (*s)."""
@@ -95,26 +99,56 @@ class Oracle:
         `reserve` is called before anything is sent, with the rows of all requests, and again with those that a target
         is about to send once more. What it raises ends the call.
         """
-        asked, requests = requests, [request if request.repeats == 1 else request.rows() for request in requests]
-        reservation = Reservation(reserve, [len(request.points) for request in requests])
-        self.target.tell_resends(reservation.again)
-        progress = [PartialReply() for _ in requests]
         before = None if self.on_first_answers is None else global_randomness()
+        asked = Asked.of(requests, self.at_home(reserve))
+        self.calls.do(lambda: self.send_all(asked))
+        self._check_labels()
+        if before is not None:
+            self._tell_first(asked.rows, asked.progress, drew=global_randomness() != before)
+        return self.replies([asked])
+
+    def send_all(self, asked: Asked) -> None:
+        """Send everything, batch by batch, in whichever thread; raises what `reserve` refuses."""
+        self._sending.reservation = asked.reservation
+        self.target.tell_resends(self._again)
         for gradient in (False, True):
-            chosen = [i for i, request in enumerate(requests) if request.gradient == gradient]
-            for batch in self._batches(requests, progress, chosen):
-                begun = perf_counter()
-                reservation.calling([i for i, start, stop in batch.spans for _ in range(start, stop)])
-                self._send(requests, progress, batch, gradient)
-                self.busy += perf_counter() - begun
-                if reservation.refused is not None:
-                    raise reservation.refused
+            chosen = [i for i, request in enumerate(asked.rows) if request.gradient == gradient]
+            for batch in self._batches(asked.rows, asked.progress, chosen):
+                asked.reservation.calling([i for i, start, stop in batch.spans for _ in range(start, stop)])
+                self._send(asked.rows, asked.progress, batch, gradient)
+                if asked.reservation.refused is not None:
+                    raise asked.reservation.refused
+
+    def replies(self, arrived: Sequence[Asked]) -> list[Reply]:
+        """The replies to all that was sent, one after the other."""
+        self._check_labels()
+        requests = [request for asked in arrived for request in asked.requests]
+        progress = [got for asked in arrived for got in asked.progress]
+        return make_replies(requests, progress, self.objective, self.mask, self.check_label)
+
+    def at_home(self, reserve: Reserve | None) -> Reserve | None:
+        """`reserve`, called in the thread that asks, whichever sends."""
+        calls = self.calls
+        return None if reserve is None else lambda rows: calls.at_home(lambda: reserve(rows))
+
+    def give_up(self) -> None:
+        """Take up nothing more of what is under way."""
+        self.calls.give_up()
+        self._busy, self.calls = self.busy, Calls(self.target.calls_at_once)
+
+    @property
+    def busy(self) -> float:
+        """Seconds during which the target has worked on questions."""
+        return self._busy + self.calls.busy
+
+    def _again(self, rows: slice) -> None:
+        """Rows of the call in this thread are about to be handed over again."""
+        self._sending.reservation.again(rows)
+
+    def _check_labels(self) -> None:
         if self.classes is not None and self._labels_to_check:
             self.check_label(max(self._labels_to_check))
             self._labels_to_check.clear()
-        if before is not None:
-            self._tell_first(requests, progress, drew=global_randomness() != before)
-        return make_replies(asked, progress, self.objective, self.mask, self.check_label)
 
     def _tell_first(self, requests: Sequence[Request], progress: Sequence[PartialReply], *, drew: bool) -> None:
         pairs = zip(requests, progress, strict=True)

@@ -12,13 +12,14 @@ class Reservation:
     Args:
         reserve: Who is told; None tells nobody.
         rows: How many rows each request has.
+        told: Whether that was told already.
     """
 
-    def __init__(self, reserve: Reserve | None, rows: Sequence[int]) -> None:
+    def __init__(self, reserve: Reserve | None, rows: Sequence[int], *, told: bool = False) -> None:
         self.reserve, self.requests = reserve, len(rows)
         self.refused: Exception | None = None
         self._owners: list[int] = []
-        if reserve is not None and rows:
+        if reserve is not None and rows and not told:
             reserve(rows)
 
     def calling(self, owners: list[int]) -> None:

@@ -11,7 +11,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from dowse.core.answers import Reader
 from dowse.core.detection import Detector
-from dowse.errors import InputError
+from dowse.errors import InputError, count
 from dowse.settings import Outputs
 
 Shape = tuple[int, int, int]
@@ -74,6 +74,9 @@ class Target:
         steady: Whether it is a network of this process whose scores of a row depend on how many rows a pass has, in
             their last bits, and on nothing else beside the row. On a CPU it is then asked in passes whose sizes no
             neighbour changes, some of them filled up with copies, which are neither queries nor sent.
+        calls_at_once: How many calls of `deliver` it answers at the same time, each from a thread of its own. With more
+            than one the driver hands over an image's question as it comes and takes up the image when its own answer
+            is there, so that no image waits for another's: for whoever waits for a network rather than a processor.
         detector: How the service that it stands for tells queries that are too alike; None if it remembers none. The
             driver refuses what that refuses, before the target is called.
     """
@@ -84,6 +87,7 @@ class Target:
     input_shape: Shape | None = None
     remote: bool = False
     steady: bool = False
+    calls_at_once: int = 1
     detector: Detector | None = None
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
@@ -177,6 +181,8 @@ class AdaptedTarget(Target):
         self.input_shape = getattr(given, "input_shape", None)
         self.remote = bool(getattr(given, "remote", False))
         self.steady = bool(getattr(given, "steady", False))
+        self.calls_at_once = getattr(given, "calls_at_once", 1)
+        count(calls_at_once=self.calls_at_once)
         self.detector = getattr(given, "detector", None)
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)

@@ -63,7 +63,6 @@ class ReplayLog:
     _logs: dict[int, TaskLog] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
     _queries: int = 0
-    _active: int = 0
     _busy: float = 0.0
 
     def open(self, task: Task) -> None:
@@ -124,7 +123,7 @@ class ReplayLog:
     def record(self, task: Task, query: Query, reply: Reply) -> None:
         """Log a new answer, or the failure to get one."""
         log = self._logs[task.index]
-        self._active, self._queries = self._active + 1, self._queries + reply.answered
+        self._queries += reply.answered
         if self.keep:
             answer = LoggedAnswer.of(query, reply, with_scores=self.scores, seconds=log.seconds)
             self._events.append(NewAnswer(task.index, log.number, answer.pack()))
@@ -134,8 +133,8 @@ class ReplayLog:
     def commit(self) -> None:
         """Hand on a round's answers."""
         busy = self.oracle.busy - self._busy
-        self._events.append(Round(self._active, self._queries, busy))
-        self._active, self._queries, self._busy = 0, 0, self.oracle.busy
+        self._events.append(Round(len(self._logs), self._queries, busy))
+        self._queries, self._busy = 0, self._busy + busy
         events, self._events = self._events, []
         self.send(events)
 

@@ -1,6 +1,7 @@
 """Whoever attacks: takes tasks as plain data, drives them against one target, and hands on all that happens."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 
@@ -31,9 +32,10 @@ def attack_tasks(told: Instructions, tasks: Iterator[Task], commit: Commit, netw
     if first is None:
         return
     worker = _Worker(told, first, commit, networks)
-    for outcome in worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log):
-        ended = worker.ended(worker.log.of(outcome.index), outcome)
-        commit([*worker.log.close(outcome.index), ended])
+    with closing(worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log)) as outcomes:
+        for outcome in outcomes:
+            ended = worker.ended(worker.log.of(outcome.index), outcome)
+            commit([*worker.log.close(outcome.index), ended])
 
 
 class _Worker:

@@ -67,7 +67,7 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Round:
-    """A round of questions was answered: of how many tasks, how many rows, in how many seconds of the target's."""
+    """Questions were answered while so many tasks were attacked: so many rows, in so many seconds of the target's."""
 
     active: int
     queries: int

@@ -78,7 +78,9 @@ class Permits:
         self.stop.set()
 
     def map(self, send: Send, parts: Sequence[slice]) -> list[Parcel]:
-        """What became of each part; parts are sent at the same time as far as there are threads."""
+        """What became of each part; parts are sent at the same time as far as there are threads, a single one here."""
+        if len(parts) == 1:
+            return [send(parts[0], lambda: self._tell(parts[0]))]
         futures = [self._threads.submit(send, part, partial(self._wish, part)) for part in parts]
         for future in futures:
             future.add_done_callback(self._done)

@@ -56,6 +56,8 @@ class HttpTarget(Target):
 
     Attributes:
         rows_per_call: As many rows as fill all connections.
+        calls_at_once: As many as there are connections; however calls are split, no more requests than that are under
+            way.
         input_shape: (C, H, W) as far as the model's metadata fix it; None if they leave something free.
         classes: K, from the metadata or from the first answer; None as long as it is unknown.
     """
@@ -81,6 +83,8 @@ class HttpTarget(Target):
             transport=transport,
             clock=clock,
         )
+        self.calls_at_once = self.options.connections
+        self._free = threading.BoundedSemaphore(self.options.connections)
         self._threads = ThreadPoolExecutor(self.options.connections, thread_name_prefix="dowse-http")
         self._close = weakref.finalize(self, _close, self._client, self._threads)
         self._backoff = Backoff(self.options.retries, longest=self.options.longest_wait)
@@ -152,7 +156,8 @@ class HttpTarget(Target):
                 try:
                     sent += len(rows)
                     scores = self._ask(rows, binary)
-                    self._encoding.learn(binary, refusal)
+                    with self._lock:
+                        self._encoding.learn(binary, refusal)
                     return Parcel(len(rows), sent, scores=scores)
                 except Failure as failure:
                     sent -= 0 if failure.handed_over else len(rows)
@@ -179,7 +184,8 @@ class HttpTarget(Target):
         """Scores, (n, K), from one request; a Failure if there are none."""
         asked = rows if self._fixed_rows is None else filled(rows, self._fixed_rows)
         message = encode_request(asked, self._input.name, self._input.datatype, binary=binary, output=self._output)
-        answer = self._client.infer(message)
+        with self._free:
+            answer = self._client.infer(message)
         try:
             scores = decode_response(answer, self._output)
         except WireError as error:
