@@ -1,7 +1,5 @@
 """experiments/beyond.py: ours beside another method, on the images and within the budget that both have."""
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -10,20 +8,13 @@ import pytest
 
 from dowse.core.result import End
 from dowse.store import Row, Store
+from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store
-
-FILE = Path(__file__).parents[2] / "experiments" / "beyond.py"
 
 
 @pytest.fixture(scope="module")
 def beyond() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("beyond", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["beyond"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return experiment_script("beyond")
 
 
 @pytest.fixture
@@ -77,5 +68,5 @@ def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(
 
 
 def test_every_file_of_the_bar_has_its_place(beyond: ModuleType) -> None:
-    files = {file.stem for file in (FILE.parent / "beyond").glob("*.toml")}
+    files = {file.stem for file in (EXPERIMENTS / "beyond").glob("*.toml")}
     assert files == beyond.SETTINGS.keys() | {"useless", "robust"}

@@ -1,7 +1,5 @@
 """experiments/defences.py: what a page says of a store, and that it hides no cell."""
 
-import importlib.util
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +12,13 @@ from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import expand
 from dowse.experiment.spec import PlannedRun
 from dowse.store import Row, Store
+from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import CELL, Made, make_store
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("defences_page", EXPERIMENTS / "defences.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["defences_page"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return experiment_script("defences")
 
 
 def rows(queries: Sequence[int | None], tmp_path: Path) -> list[Row]:

@@ -1,6 +1,5 @@
 """experiments/results.py: cells, headings and claims as docs/results shows them."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -8,19 +7,13 @@ import pytest
 
 from dowse.core.result import End
 from dowse.store import Counted, Store, StoreWriter
+from tests.scripts import experiment_script
 from tests.stores import Made, make_store
-
-FILE = Path(__file__).parents[2] / "experiments" / "results.py"
 
 
 @pytest.fixture(scope="module")
 def results() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return experiment_script("results")
 
 
 @pytest.fixture
