@@ -5,6 +5,7 @@ Only the runner's process writes the store. Where the attacks take place is the 
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from dowse.experiment.file import Experiment, ImagesTable, Save
 from dowse.experiment.grid import plans_of
@@ -20,40 +21,41 @@ from dowse.running.run_under_way import Finished, RunUnderWay
 from dowse.store import StoreWriter
 
 
-def run_experiment(
-    experiment: Experiment,
-    out: Path,
-    engine: Engine,
-    *,
-    report: Reporter | None = None,
-    command: Sequence[str] = (),
-    log_answers: bool = True,
-    keep_answers: bool = False,
-    device: str = "cpu",
-    interrupt: Interrupt | None = None,
-) -> list[Finished]:
+class Manner(TypedDict, total=False):
+    """How plans are run, whatever they are.
+
+    Attributes:
+        report: Who is told.
+        command: The command line, for the manifest.
+        log_answers: Whether answers are logged, so that an image can go on where it was; they are.
+        keep_answers: Whether the log of an image stays though the image can never go on; it does not.
+        device: Where torch networks live; the CPU.
+        interrupt: Asked after each round whether to stop; raises Stopped then.
+    """
+
+    report: Reporter | None
+    command: Sequence[str]
+    log_answers: bool
+    keep_answers: bool
+    device: str
+    interrupt: Interrupt | None
+
+
+def run_experiment(experiment: Experiment, out: Path, engine: Engine, **manner: Unpack[Manner]) -> list[Finished]:
     """Run every run of an experiment, or go on with it, and leave the rows in the folder `out`.
 
     Args:
         experiment: What to run.
         out: The store's folder.
         engine: Where the attacks take place.
-        report: Who is told.
-        command: The command line, for the manifest.
-        log_answers: Whether answers are logged, so that an image can go on where it was.
-        keep_answers: Whether the log of an image stays though the image can never go on.
-        device: Where torch networks live.
-        interrupt: Asked after each round whether to stop; raises Stopped then.
+        manner: How.
 
     Returns:
         What became of each run, in the order of the grid.
     """
     images = open_images(experiment.images.path, experiment.images.labels)
-    return run_plans(
-        plans_of(experiment, images, engine.input_shape), images, experiment.images, out, engine, report=report,
-        command=command, log_answers=log_answers, keep_answers=keep_answers, save=experiment.save, device=device,
-        interrupt=interrupt,
-    )  # fmt: skip
+    plans = plans_of(experiment, images, engine.input_shape)
+    return run_plans(plans, images, experiment.images, out, engine, save=experiment.save, **manner)
 
 
 def run_plans(
@@ -63,13 +65,8 @@ def run_plans(
     out: Path,
     engine: Engine,
     *,
-    report: Reporter | None = None,
-    command: Sequence[str] = (),
-    log_answers: bool = True,
-    keep_answers: bool = False,
     save: Save = "safetensors",
-    device: str = "cpu",
-    interrupt: Interrupt | None = None,
+    **manner: Unpack[Manner],
 ) -> list[Finished]:
     """Run plans on an image set that is open, as `run_experiment` does those of a file.
 
@@ -77,16 +74,20 @@ def run_plans(
         plans: What to run.
         images: The image set.
         table: Where it is, for the record, and the size and channels that were asked for.
+        out: The store's folder.
+        engine: Where the attacks take place.
         save: What becomes of adversarial images.
-        out, engine, report, command, log_answers, keep_answers, device, interrupt: As in `run_experiment`.
+        manner: How.
     """
-    report, finished = report or Reporter(), []
-    with StoreWriter(out, command, keep_answers=keep_answers) as store:
+    report, interrupt = manner.get("report") or Reporter(), manner.get("interrupt") or Interrupt()
+    log_answers, device = manner.get("log_answers", True), manner.get("device", "cpu")
+    finished = []
+    with StoreWriter(out, manner.get("command", ()), keep_answers=manner.get("keep_answers", False)) as store:
         for plan in plans:
             told = Instructions(spec=plan.spec, log_answers=log_answers, save=save, device=device)
             size, channels = table.fitting(engine.input_shape(plan.spec.target))
             seen = in_channels(with_names(images, names_of(plan.spec.target)), channels)
-            run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt or Interrupt())
+            run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt)
             engine.run(told, run)
             finished.append(run.finish())
     return finished
