@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
 from dowse.attacks.patterns import PATTERNS, pattern
 from dowse.attacks.square import Square, moved_mass, painted
@@ -18,15 +19,11 @@ from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
 from dowse.maths.geometry import Ball
 from dowse.maths.last_layer import Posterior, Row, Rows, fit
+from dowse.maths.slope import Slope, clearest
 from dowse.maths.views import random_view
 
-TRANSFERS = 3  # queries that are transfer examples from the unchanged image, each of other views and a wiser model
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
-GROW, SHRINK, SMALLEST = 1.5, 0.5, 0.05  # the climb's trust region, in ε
-STRETCH, NARROW, NARROWEST, WIDEST = 1.2, 0.9, 0.1, 2.0  # the step of ods, relative
-REMEMBERED = 0.3  # share of the newest gain in an arm's running mean
-FLOOR = 0.1  # chance of the worst arm relative to the best
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
 
@@ -35,12 +32,13 @@ class Dowse(Attack):
     """Transfer examples, then climbs on a learnt last layer, ODS steps and square windows, whichever pays.
 
     Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the next three
-    queries are transfer examples aimed at it. From then on one of three arms moves, drawn with a chance in proportion
+    queries are transfer examples aimed at it. From then on one of several arms moves, drawn with a chance in proportion
     to what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, with
-    gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `bump` changes one square
-    window as Square does. What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior.
-    The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate only the pixels
-    are learnt from (l2), or nothing (l∞), and patterns and windows carry the search.
+    gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `slope` (l∞) sets the
+    pixels whose learnt slope promises most to the ball's other side, `bump` changes one square window as Square does.
+    What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior and teaches the slope.
+    The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate it is the pixels
+    that are learnt from, by the climb in l2 and the slope in l∞.
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -88,69 +86,15 @@ class Dowse(Attack):
             yield from note(arm=float(ARMS.index(arm)), gain=at.f - before)
 
 
-ARMS = ("climb", "ods", "bump")
-
-
-@dataclass(frozen=True)
-class Arms:
-    """The ways to move, what each has gained a query, and how far it reaches.
-
-    Attributes:
-        gain: The running mean of each arm's gain a query, by name; only arms that can be used stand here.
-        size: The climb's trust region in ε; the step of ods relative to its first.
-        opening: The first moves, whatever the gains say: transfer examples, or all patterns without a surrogate.
-        turns: Moves so far.
-        bumps: Moves of the bump so far; the first `patterns` of them are patterns.
-        patterns: How many patterns are tried at all.
-    """
-
-    gain: dict[str, float]
-    size: dict[str, float]
-    opening: tuple[str, ...]
-    turns: int = 0
-    bumps: int = 0
-    patterns: int = 0
-
-    @classmethod
-    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
-        """Before the first move; each arm is believed to gain a tenth of what is wanted."""
-        usable = ARMS if surrogates else ("climb", "bump") if norm == "l2" else ("bump",)
-        opening = ("climb",) * TRANSFERS if surrogates else ("bump",) * max(patterns, 1)
-        return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), opening, patterns=patterns)
-
-    def draw(self, rng: torch.Generator) -> str:
-        """One of them, with a chance in proportion to its gain."""
-        if self.turns < len(self.opening):
-            return self.opening[self.turns]
-        gains = torch.tensor([max(gain, 0.0) for gain in self.gain.values()], dtype=torch.float64)
-        if not gains.isfinite().all():
-            gains = torch.ones_like(gains)
-        chances = gains + FLOOR * gains.max() + 1e-12
-        return list(self.gain)[int(torch.multinomial(chances, 1, generator=rng))]
-
-    def after(self, arm: str, gain: float, *, won: bool) -> "Arms":
-        """What a move that gained so much a query makes of them."""
-        share = 1.0 if self.turns == 0 else REMEMBERED
-        gains = self.gain | {arm: self.gain[arm] + share * (gain - self.gain[arm])}
-        sizes = dict(self.size)
-        if arm == "climb":
-            sizes[arm] = min(1.0, max(sizes[arm] * (GROW if won else SHRINK), SMALLEST))
-        elif arm == "ods":
-            sizes[arm] = min(WIDEST, max(sizes[arm] * (STRETCH if won else NARROW), NARROWEST))
-        if won and arm != "climb" and "climb" in sizes:
-            sizes["climb"] = max(sizes["climb"], 0.25)
-        turns, bumps = self.turns + 1, self.bumps + (arm == "bump")
-        return replace(self, gain=gains, size=sizes, turns=turns, bumps=bumps)
-
-
 @dataclass(frozen=True)
 class _At:
-    """Where the search stands: the best point x, (*s), f there, what surrogates see there, all rows, and the arms."""
+    """Where the search stands: the best point x, (*s), f and the surrogates' view there, what was learnt, the arms."""
 
     x: Tensor
     f: float
     seen: dict[int, Seen]
     rows: Rows
+    slope: Slope | None
     arms: Arms
 
 
@@ -191,14 +135,18 @@ class _Search:
         """The unchanged image, whose answer is the first row."""
         rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
         patterns = PATTERNS if self.known.wanted is None else 0  # a pattern leads away from a label, not to a class
-        return _At(self.x0, f, self.seen, rows, Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns))
+        slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
+        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns)
+        return _At(self.x0, f, self.seen, rows, slope, arms)
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
         seen, f = (yield from self._look(z)), float(answer.loss[0])
         kept = f >= at.f
         rows = at.rows.add(self._row(z, seen, answer), pin=kept, most=self.options.memory)
-        return replace(at, x=z, f=f, seen=seen, rows=rows) if kept else replace(at, rows=rows)
+        slope = None if at.slope is None else at.slope.after((z - at.x) / self.ball.eps, f - at.f)
+        at = replace(at, rows=rows, slope=slope)
+        return replace(at, x=z, f=f, seen=seen) if kept else at
 
     def moves(self, arm: str, at: _At, rng: torch.Generator) -> Flow[tuple[Tensor, ...]]:
         """The points that an arm proposes, in the order in which they are asked about."""
@@ -209,6 +157,10 @@ class _Search:
             direction = yield from ods(at.x, self.known, rng)
             step = ODS_STEP * at.arms.size[arm] * ε * self.ball.steepest(direction)
             return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
+        if arm == "slope":
+            assert at.slope is not None
+            z = clearest(at.slope.image().to(at.x), at.x, self.x0, ε, at.arms.size[arm])
+            return (self.ball.project(z, self.x0),)
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
             return (self.ball.project(self.x0 + step, self.x0),)

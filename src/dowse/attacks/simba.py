@@ -11,6 +11,7 @@ from torch import Tensor
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
 from dowse.errors import InputError, choose, fraction, positive_or_none
+from dowse.maths.cosines import cosines
 from dowse.maths.geometry import Ball
 
 Basis = Literal["dct", "pixel"]
@@ -74,7 +75,7 @@ class SimBA(Attack):
             for i in torch.randperm(x.numel(), generator=rng).tolist():
                 yield torch.zeros_like(x).view(-1).index_fill(0, torch.tensor(i, device=x.device), 1).view(x.shape)
             return
-        rows, columns = _cosines(H).to(x), _cosines(W).to(x)
+        rows, columns = cosines(H).to(x), cosines(W).to(x)
         for c, u, v in _by_rings(C, H, W, self.frequencies, rng):
             direction = torch.zeros_like(x)
             direction[c] = torch.outer(rows[u], columns[v])
@@ -89,11 +90,3 @@ def _by_rings(C: int, H: int, W: int, first: float, rng: torch.Generator) -> Ite
         ring = [(c, u, v) for c in range(C) for u in range(h) for v in range(w) if u >= done[0] or v >= done[1]]
         yield from (ring[i] for i in torch.randperm(len(ring), generator=rng).tolist())
         done, share = (h, w), share + WIDENING
-
-
-def _cosines(n: int) -> Tensor:
-    """The orthonormal basis of the discrete cosine transform (DCT-II), one frequency a row, (n, n) float64."""
-    frequency, place = torch.arange(n, dtype=torch.float64)[:, None], torch.arange(n, dtype=torch.float64)
-    basis = torch.cos(math.pi * (place + 0.5) * frequency / n) * math.sqrt(2 / n)
-    basis[0] /= math.sqrt(2)
-    return basis
