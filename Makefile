@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRA  := server or browser or cluster or install
+EXTRA  := server or browser or cluster or install or long
 SERVER := .venv-server
 
 # A stamp is a file that says "this step is done"; a second make finds it and does nothing.

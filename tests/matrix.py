@@ -21,7 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parent.parent
-DEFAULT = ("-m", "not (server or browser or cluster or install)")
+DEFAULT = ("-m", "not (server or browser or cluster or install or long)")
 COLUMNS = ("setting", "passed", "failed", "skipped", "seconds", "other bits than plain in")
 
 # Prints a line for each operation: its name and a digest of what it makes of fixed numbers.

@@ -38,8 +38,8 @@ class Recording(nn.Module):
         path = os.environ.get(ROWS)
         if path is not None and len(x):
             seen = [blake2b(row.numpy().tobytes(), digest_size=6).hexdigest() for row in x]
-            with open(path, "a") as file:
-                file.write(json.dumps([os.getpid(), seen]) + "\n")
+            with open(path, "ab", buffering=0) as file:  # one write, which no kill and no reader divides
+                file.write((json.dumps([os.getpid(), seen]) + "\n").encode())
         return self.net(x, **more)
 
 

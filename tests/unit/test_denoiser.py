@@ -374,7 +374,7 @@ class TestWhatShips:
         """The 200 images that it was not trained on, noise of 4/255 from a net that it was not trained on."""
         self.promise(shared, open_images(shared / "data" / "cifar10_test1000.npz").load(), slice(800, 1000), CIFAR, 4)
 
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_at_imagenet_size_it_keeps_its_promise(self, shared):
         """Forty images of another set than the training's; docs/defences.md has the figures for all 500."""
         few = open_images(shared / "data" / "nips17_dev500").load(40)

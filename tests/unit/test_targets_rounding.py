@@ -9,7 +9,7 @@ from dowse import models
 from dowse.images.sources import open_images
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rounding_to_four_decimals_leaves_prgf_most_of_its_success(shared, monkeypatch):
     """50 images at less than half of the paper's ε, of a target that shows probabilities: 43 fooled either way."""
     monkeypatch.setenv("DOWSE_SHARED", str(shared))
