@@ -1,6 +1,5 @@
 """`dowse attack`: one method on one target, the shortcut of `dowse run` with the same words."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,15 +8,20 @@ from dowse.cli import running
 from dowse.cli.completion import method_names
 from dowse.cli.failing import failing_kindly
 from dowse.cli.options import group_of, literal, settings_group, taking
+from dowse.cli.pictures import Pictures
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}  # a method's own options, such as --q 20
 
 
-@taking(settings=settings_group("Settings, the same words as in an experiment"), manner=group_of(running.Manner))
+@taking(
+    pictures=group_of(Pictures),
+    settings=settings_group("Settings, the same words as in an experiment"),
+    manner=group_of(running.Manner),
+)
 def attack(
     context: typer.Context,
     target: Annotated[str, typer.Option(help="What is attacked, for example dowse:cifar10_resnet20.")],
-    images: Annotated[str, typer.Option(help="A folder, an .npz, a .safetensors or an image file.")],
+    pictures: Pictures,
     settings: dict[str, Any],
     manner: running.Manner,
     name: Annotated[str | None, typer.Option(help="What the target is called in tables and in the report.")] = None,
@@ -25,16 +29,7 @@ def attack(
         str,
         typer.Option(help="`dowse methods` lists them; your own is package.module:Class.", autocompletion=method_names),
     ] = "dowse",
-    count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
-    labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
-    size: Annotated[
-        str | None, typer.Option(help="Side of the images, or HEIGHTxWIDTH; the target's if left out.")
-    ] = None,
-    channels: Annotated[
-        int | None, typer.Option(min=1, max=3, help="1 for grey images, 3 for RGB; the target's if left out.")
-    ] = None,
     defence: Annotated[str, typer.Option(help="In front of the target, for example jpeg:75 or blacklight.")] = "none",
-    weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
 ) -> None:
     """Attack images with one method. Its own options, which `dowse methods NAME` explains, can follow: --q 20,
     --lam 0.05, --subspace 50. A list runs one after the other: --lam "[0.5, 0.05]".
@@ -46,14 +41,11 @@ def attack(
     ensure_fast_malloc()
     with failing_kindly():
         from dowse.experiment.file import make_experiment
-        from dowse.targets import with_options
 
         if "surrogate" in settings:
             settings["surrogate"] = [settings["surrogate"]]  # those of one command work together
         tables: dict[str, Any] = {
-            "name": method, "target": {"spec": with_options(target, weights=weights)}, "defence": defence,
-            "images": {"path": images, "labels": labels, "count": count, "size": size,
-                       "channels": channels},
+            "name": method, "target": pictures.target(target), "defence": defence, "images": pictures.table,
             "method": {"name": method, **extra_words(context.args)}, **settings,
         }  # fmt: skip
         running.execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)

@@ -10,6 +10,7 @@ import typer
 from dowse.cli import running
 from dowse.cli.failing import FAILED, failing_kindly
 from dowse.cli.options import Group, group_of, settings_group, taking, whole
+from dowse.cli.pictures import Pictures
 
 if TYPE_CHECKING:
     from dowse.audit.looking import FirstLook
@@ -27,12 +28,13 @@ def _without(group: Group, *names: str) -> Group:
 
 
 @taking(
+    pictures=group_of(Pictures),
     settings=_without(settings_group("Settings, the same words as in an experiment"), *OWN),
     manner=_without(group_of(running.Manner), "json"),
 )
 def audit(
     target: Annotated[str, typer.Option(help="What is audited, for example torch:package.module:factory.")],
-    images: Annotated[str, typer.Option(help="A folder, an .npz, a .safetensors or an image file.")],
+    pictures: Pictures,
     settings: dict[str, Any],
     manner: running.Manner,
     surrogate: Annotated[
@@ -61,15 +63,6 @@ def audit(
         typer.Option(help="Other attacks than dowse, square and, with a surrogate, transfer and prgf."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the model is called on the page.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None,
-    labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
-    size: Annotated[
-        str | None, typer.Option(help="Side of the images, or HEIGHTxWIDTH; the target's if left out.")
-    ] = None,
-    channels: Annotated[
-        int | None, typer.Option(min=1, max=3, help="1 for grey images, 3 for RGB; the target's if left out.")
-    ] = None,
-    weights: Annotated[Path | None, typer.Option(help="The target's weights: .safetensors, or a torch file.")] = None,
     html: Annotated[Path | None, typer.Option(help="The page; OUT/audit.html if left out.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write every number as JSON, too.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the gate as JUnit, too, for a build server.")] = None,
@@ -91,7 +84,6 @@ def audit(
         from dowse.audit.gate import check_budget, parse_requirement
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
         from dowse.audit.result import audit_of
-        from dowse.targets import with_options
         from dowse.wording import without_password
 
         requirements = [parse_requirement(text) for text in require or ()]
@@ -100,14 +92,13 @@ def audit(
         norms = norm or list(NORMS)
         if "eps" in settings:
             settings["eps"] = radii(settings["eps"], norms)
-        spec = with_options(target, weights=weights)
+        model = pictures.target(target)
 
         def experiment_with(surrogates: Sequence[str], class_offset: int) -> "Experiment":
             words = {**settings, "norm": norms, "budget": budget}
             if class_offset:
                 words["class_offset"] = class_offset
-            pictures = {"path": images, "labels": labels, "count": count, "size": size, "channels": channels}
-            of = audit_experiment({"spec": spec}, pictures, surrogates=surrogates, methods=method or (), **words)
+            of = audit_experiment(model, pictures.table, surrogates=surrogates, methods=method or (), **words)
             return of.changed(target_name=name)
 
         found = _look(experiment_with((), 0), manner, surrogate or (), asks=not dry_run)
@@ -151,7 +142,7 @@ def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence
 
     from dowse.audit.looking import PICTURES, FirstLook, keep, kept_look, look
     from dowse.audit.surrogates import AUTO, NONE, Surrogates, given_surrogates
-    from dowse.images.class_names import names_of, with_names
+    from dowse.images.class_names import names_in_set, names_of, with_names
     from dowse.images.image_set import in_channels
     from dowse.images.sources import open_images
     from dowse.targets import input_shape, open_target, parse_spec, with_rate
@@ -159,7 +150,8 @@ def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence
 
     (spec,) = (one.spec for one in experiment.target)
     table = experiment.images
-    source = with_names(open_images(table.path, table.labels), names_of(spec))
+    names = names_of(spec)
+    source = with_names(open_images(table.path, table.labels), names)
     about = {"target": without_password(spec), "images": source.fingerprint, "outputs": experiment.said("outputs")}
     about["outputs"] = about["outputs"][0] if about["outputs"] else "logits"
     if (known := kept_look(manner.out, about, surrogates)) is not None:
@@ -175,7 +167,7 @@ def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence
         side, channels = table.fitting(input_shape(limited))
         pictures = in_channels(source, channels).load(PICTURES, side)
         given = [entry.label for entry in pictures.entries]
-        found = look(opened, pictures.images.to(device), given, surrogates, about)
+        found = look(opened, pictures.images.to(device), given, surrogates, about, names or names_in_set(table.path))
     finally:
         opened.close()
     if asks:

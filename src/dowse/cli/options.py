@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -82,6 +82,8 @@ def _shown(kind: Any) -> str:
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    """An option; it has to be given where its default is MISSING."""
+    default = Parameter.empty if default is MISSING else default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
