@@ -284,6 +284,24 @@ def test_surrogates_that_fit() -> None:
 
 
 @pytest.mark.usefixtures("built_in")
+def test_names_of_classes_come_before_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, theirs = torch.rand(4, 3, 8, 8), [f"thing {i}" for i in range(10)]
+    monkeypatch.setattr(surrogates, "names_of", lambda spec: theirs)
+    spelled = [f"Thing_{i}, res {i}" for i in range(9)] + ["something else"]
+    named = fitting_surrogates("torch:mine:net", 10, x, [7, 7, 7, 7], spelled)
+    assert named.specs == ("dowse:alike", "dowse:twin")
+    assert "chosen for class names that are the target's" in named.said
+    behind = fitting_surrogates("torch:mine:net", 11, x, [1, 2, 3, 4], ["background", *spelled])
+    assert (behind.specs[0], behind.class_offset) == ("dowse:twin", -1)
+    turned = fitting_surrogates("torch:mine:net", 10, x, [0, 1, 2, 3], theirs[::-1])
+    assert turned.specs == ()
+    assert "call them otherwise, or count them in another order" in turned.said
+    fewer = fitting_surrogates("torch:mine:net", 10, x, [0, 1, 2, 3], theirs[:7])
+    assert fewer.specs == ("dowse:twin", "dowse:alike")
+    assert "nobody says what the target's classes are called" in fewer.said
+
+
+@pytest.mark.usefixtures("built_in")
 def test_no_surrogate_fits() -> None:
     x = torch.rand(4, 3, 8, 8)
     assert "no built-in network has 7 classes" in fitting_surrogates("torch:m:n", 7, x, [0, 1, 2, 3]).said

@@ -22,6 +22,7 @@ from dowse.core.inputs import Labels, as_labels, check_pixels
 from dowse.errors import TargetFailedError, positive_or_none
 from dowse.experiment.grid import expand
 from dowse.experiment.spec import PlannedRun
+from dowse.images.class_names import names_of
 from dowse.images.image_set import Entry, ImageSource
 from dowse.running.engines import LocalEngine
 from dowse.running.interrupt import Interrupt
@@ -33,6 +34,7 @@ from dowse.store.events import Stopped
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike
 from dowse.targets import open_target
 from dowse.targets.exported import weights_digest
+from dowse.targets.hf import names_in
 from dowse.targets.model import ModelLike
 from dowse.wording import without_password
 
@@ -100,7 +102,7 @@ def benchmark(
     with closing(LocalEngine(live)) as engine:
         known = [entry.label for entry in images.entries[:PICTURES]]
         about = {"target": without_password(spec), "images": images.fingerprint, "outputs": outputs}
-        found = look(open_target(target), x[:PICTURES].float(), known, specs, about)
+        found = look(open_target(target), x[:PICTURES].float(), known, specs, about, _class_names(target))
         experiment = audit_experiment(
             {"spec": spec, "name": name or _name(target)}, {"path": "memory"}, surrogates=found.surrogates.specs,
             methods=methods, source="dowse.benchmark", norm=list(norms), budget=budget, seed=seed, outputs=outputs,
@@ -160,6 +162,14 @@ def _name(thing: Any) -> str:
     if isinstance(thing, Surrogate):
         return _name(thing.net)
     return thing if isinstance(thing, str) else str(getattr(thing, "__name__", type(thing).__name__))
+
+
+def _class_names(target: ModelLike | str) -> Sequence[str]:
+    """What a model calls its classes: by its spec, or by the id2label of its configuration, as transformers has it."""
+    if isinstance(target, str):
+        return names_of(target)
+    config = getattr(target, "config", None)
+    return names_in(config) if isinstance(getattr(config, "id2label", None), Mapping) else ()
 
 
 def _source(x: Tensor, labels: Sequence[int | None]) -> ImageSource:

@@ -55,14 +55,22 @@ class FirstLook:
 
 
 def look(
-    target: ModelLike, images: Tensor, labels: Sequence[int | None], surrogates: Sequence[str], about: dict[str, Any]
+    target: ModelLike,
+    images: Tensor,
+    labels: Sequence[int | None],
+    surrogates: Sequence[str],
+    about: dict[str, Any],
+    names: Sequence[str] = (),
 ) -> FirstLook:
-    """Ask a target about a few pictures, (n, C, H, W), and choose its surrogates: those named, "auto" or "none"."""
+    """Ask a target about a few pictures, (n, C, H, W), and choose its surrogates: those named, "auto" or "none".
+
+    `names` are those of its classes, as far as anybody says.
+    """
     outputs: Outputs = about["outputs"]
     found = preflight(target, images, labels, outputs=outputs, seconds=SECONDS)
     chosen = tuple(surrogates) or (AUTO,)
     if chosen == (AUTO,):
-        fitting = fitting_surrogates(about["target"], found.classes, images, found.labels)
+        fitting = fitting_surrogates(about["target"], found.classes, images, found.labels, names)
     elif chosen == (NONE,):
         fitting = Surrogates()
     elif {AUTO, NONE} & {*chosen}:

@@ -38,24 +38,28 @@ def read_names(path: Path) -> tuple[str, ...]:
 
 def class_names(content: Mapping[str, Any], source: str) -> Sequence[str]:
     """What the classes of a run are called, as far as its image set or its models tell; else nothing."""
-    file = Path(source)
-    if file.suffix == ".npz" and file.is_file():
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                if "classes" in arrays:
-                    return [str(name) for name in arrays["classes"]]
-        except (OSError, ValueError):
-            pass
-    if source == "demo:shapes":
-        from dowse.models.shapes import NAMES
-
-        return NAMES
+    if own := names_in_set(source):
+        return own
     if str(content.get("target", "")).rpartition("+")[2].startswith("hf:"):
         return names_of(str(content["target"]))
     words = " ".join([str(content.get("target", "")), *content.get("surrogate", ()), source])
     if "cifar10_" in words:
         return CIFAR10
     return imagenet_names() if OF_IMAGENET.search(words) else ()
+
+
+def names_in_set(source: str) -> Sequence[str]:
+    """What an image set itself calls its classes: the `classes` of an .npz, the demo's shapes; else nothing."""
+    file = Path(source)
+    if file.suffix == ".npz" and file.is_file():
+        with suppress(OSError, ValueError), np.load(file, allow_pickle=False) as arrays:
+            if "classes" in arrays:
+                return [str(name) for name in arrays["classes"]]
+    if source == "demo:shapes":
+        from dowse.models.shapes import NAMES
+
+        return NAMES
+    return ()
 
 
 def names_of(target: str) -> Sequence[str]:
@@ -88,8 +92,8 @@ def with_names(source: "ImageSource", names: Sequence[str]) -> "ImageSource":
         return source
     places: dict[str, set[int]] = {}
     for label, name in enumerate(names):
-        for word in (name, *name.split(",")):
-            places.setdefault(_plain(word), set()).add(label)
+        for word in _words(name):
+            places.setdefault(word, set()).add(label)
     found = [places.get(_plain(folder), set()) for folder in source.folders]
     if all(len(one) == 1 for one in found) and len({min(one) for one in found}) == len(found):
         return source.by_folder([min(one) for one in found], "the subfolders' names, which are the target's classes")
@@ -98,6 +102,21 @@ def with_names(source: "ImageSource", names: Sequence[str]) -> "ImageSource":
     lost = [folder for folder, one in zip(source.folders, found, strict=True) if len(one) != 1] or source.folders[:1]
     why = f"for {', '.join(map(repr, lost[:3]))} names no class of the target, or several"
     return replace(source, labels_from=f"{source.labels_from}, {why}: rename it, or give a labels.csv")
+
+
+def shared_names(names: Sequence[str], others: Sequence[str]) -> float:
+    """Of how many classes, as a share, two lists have the same name in the same place, as `with_names` compares them.
+
+    >>> shared_names(["tench, Tinca tinca", "gold-fish"], ["Tench", "shark"])
+    0.5
+    """
+    both = [(_words(name), _words(other)) for name, other in zip(names, others, strict=True)]
+    return sum(not one.isdisjoint(other) for one, other in both) / max(len(both), 1)
+
+
+def _words(name: str) -> set[str]:
+    """All that a class is called: its name, and each of several with commas between."""
+    return {_plain(word) for word in (name, *name.split(","))}
 
 
 def _plain(name: str) -> str:
