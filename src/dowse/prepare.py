@@ -11,6 +11,7 @@ from torch import Tensor
 from dowse.attacks.base import Attack
 from dowse.attacks.quantized import Quantized
 from dowse.attacks.registry import resolve_method
+from dowse.attacks.stepped import Stepped, stepped
 from dowse.core.conversation import Accept, Rules
 from dowse.core.driver import drive
 from dowse.core.inputs import Image, check_pixels, check_target
@@ -60,7 +61,7 @@ class Run:
     ) -> None:
         self.settings, self.kind = settings, _kind(like)
         self.observers = [*observers, *([] if on_progress is None else [_Calling(on_progress)])]
-        self.attack = attack or resolve_method(settings)
+        self.attack = stepped(attack or resolve_method(settings), quantize=settings.quantize)
         ball: Ball = make_ball(settings.norm, settings.eps, like.numel())
         if settings.norm == "l2" and ball.eps >= like.numel() ** 0.5:
             raise InputError(
@@ -68,6 +69,7 @@ class Run:
                 f"images: any would do. The paper's is √(0.001·D) = {(0.001 * like.numel()) ** 0.5:.4g}"
             )
         check_memory(settings.options.get("q", 1), like)
+        starting = self.attack if isinstance(self.attack, Stepped) else None
         if settings.quantize:
             self.attack, ball = Quantized(self.attack), GridBall(ball)
         self.rules = Rules(
@@ -88,7 +90,7 @@ class Run:
         objective = Objective(loss, outputs, settings.targeted)
         self.oracle = Oracle(opened, objective, settings.batch_size, mask)
         self.oracle.learn_classes(like)
-        first_look(self.oracle, like, settings)
+        first_look(self.oracle, like, settings, starting)
         self.prior = as_prior(
             surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,
             classes=self.oracle.classes,

@@ -59,7 +59,7 @@ def test_images_that_are_nearly_black():
     assert "divided by 255 twice" in heard(NET, X / 255, labels_of(NET, X / 255))
 
 
-@pytest.mark.parametrize("mask", [{}, {"decimals": 3}, {"reveals": "topk:3"}])
+@pytest.mark.parametrize("mask", [{}, {"decimals": 4}, {"reveals": "topk:3"}])
 def test_what_scores_are_said_to_be(mask):
     """Also where a mask makes probabilities of them."""
     assert "Say outputs='probs'" in heard(of_net(lambda s: s.softmax(1)), **mask)

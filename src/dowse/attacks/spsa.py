@@ -38,6 +38,7 @@ class SPSA(Attack):
     paper = "Uesato et al. 2018 (ICML)"
     cost = "q+1; q+1/k with check_every=k"
     uses_scores = False
+    sigma_per_pixel = True
 
     q: int = 50
     sigma: float = 0.01

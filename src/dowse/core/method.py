@@ -43,6 +43,8 @@ class Method:
         targeted_loss: The loss of a targeted run, where that is another.
         uses_scores: Whether it looks at `Answer.scores`. The log of a run that may be resumed holds them only then;
             True is the safe word for a method that has not said.
+        sigma_per_pixel: Whether its option `sigma` is the length of a probe, per pixel, along all pixels at once: where
+            scores come in steps, a run then starts it where they move.
         presets: Options that belong together, by the word that `preset=` takes.
     """
 
@@ -57,6 +59,7 @@ class Method:
     loss: LossName = "ce"
     targeted_loss: LossName | None = None
     uses_scores: bool = True
+    sigma_per_pixel: bool = False
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init_subclass__(cls, **more: Any) -> None:

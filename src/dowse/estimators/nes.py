@@ -35,6 +35,7 @@ class NES(Estimator[Tensor | None]):
     paper = "Ilyas et al. 2018 (ICML)"
     cost = "q+1; q+1/k with check_every=k"
     uses_scores = False
+    sigma_per_pixel = True
 
     q: int = 50
     sigma: float = 1e-3

@@ -48,6 +48,7 @@ class RGFFamily(Estimator[State]):
     """
 
     uses_scores = False
+    sigma_per_pixel = True
 
     q: int = 50
     sigma: float = 1e-4

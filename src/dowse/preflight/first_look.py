@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from dowse.attacks.stepped import Stepped
 from dowse.core.oracle import FirstAnswer, Oracle
 from dowse.errors import InputError, TargetNote, TargetWarning, warn
 from dowse.preflight import reading
@@ -14,7 +15,7 @@ from dowse.settings import AttackSettings, Outputs
 SURE_OF_LABELS = 4  # images that are all classified wrongly before it is said; one or two may just be hard
 
 
-def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
+def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings, stepped: Stepped | None = None) -> None:
     """Look at a run's target now, and once more when its first answers are there; it is asked nothing for that.
 
     What is wrong with it is a TargetWarning with its remedy, for verdicts hold all the same. A target of a single score
@@ -24,6 +25,7 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
         oracle: The run's, which has not been asked yet.
         like: One image of the run, (C, H, W).
         settings: What the target is said to answer with, and whether the images' labels matter.
+        stepped: The run's attack, if its σ starts where scores move.
     """
     if oracle.classes is not None:
         _check_classes(oracle.classes)
@@ -38,6 +40,8 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings) -> None:
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])
         same = reading.difference(first, _distinct(answers))
+        if stepped is not None:
+            _say_sigma(stepped, first if oracle.mask is None else oracle.mask(first))
         noise = _noise(drew and not oracle.target.remote and not oracle.target.in_training)
         _tell([same, reading.decisions(scores), *_said(scores, settings.outputs), noise])
         if not settings.targeted and settings.accept != "never":
@@ -53,6 +57,16 @@ def _tell(findings: Sequence[Finding]) -> None:
             remedy = finding.remedy[:1].upper() + finding.remedy[1:]
             warn(f"something looks wrong ({finding.check}): {finding.found}. {remedy}.", TargetWarning)
             return
+
+
+def _say_sigma(attack: Stepped, scores: Tensor) -> None:
+    """Say where σ starts, if the scores of the unchanged images, (n, K), come in steps that are longer."""
+    if (sigma := max(map(attack.sigma_for, scores))) > attack.sigma:
+        warn(
+            f"scores come in steps: {attack.name} starts with σ = {sigma:.2g} a pixel, where they move, not "
+            f"{attack.sigma:.2g}; sigma= of your own is kept",
+            TargetNote,
+        )
 
 
 def _check_classes(classes: int) -> None:

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from dowse.core.target import Target
+from dowse.maths.steps import single_precision, step_of
 from dowse.preflight.findings import Finding, Verdict
 from dowse.settings import Outputs
 from dowse.wording import step as step_words
 
 MOST_DECIMALS = 6
-ENOUGH_VALUES = 7  # so many different scores that all are multiples of the least difference by no chance
+STARTS_WHERE_SCORES_MOVE = (
+    "σ starts as long as a step, where scores move, and grows where that is too short; `square` needs no slope"
+)
 
 
 def mode(target: Target) -> Finding:
@@ -93,7 +95,7 @@ def outputs(scores: Tensor, said: Outputs) -> Finding:
 
 def rounding(scores: Tensor) -> Finding:
     """Whether all scores are rounded to a few decimals."""
-    single = float(torch.finfo(torch.float32).eps) * max(1e-3, float(scores.abs().max()))  # what float32 cannot hold
+    single = single_precision(scores)
     for decimals in range(MOST_DECIMALS + 1):
         if 10 * single > 10.0**-decimals:
             break
@@ -102,30 +104,16 @@ def rounding(scores: Tensor) -> Finding:
                 "rounding",
                 Verdict.NOTE,
                 f"scores are rounded to {decimals} decimals",
-                "σ grows where the rounding hides a slope; a larger sigma= saves those queries",
+                STARTS_WHERE_SCORES_MOVE,
             )
-    if (step := step_of(scores)) is not None and step > 10 * single:
+    if (step := step_of(scores)) is not None:
         return Finding(
             "rounding",
             Verdict.NOTE,
             f"scores come in steps of {step_words(step)}",
-            "a quantised model: σ grows until they move; a larger sigma= saves those queries, `square` needs no slope",
+            STARTS_WHERE_SCORES_MOVE,
         )
     return Finding("rounding", Verdict.GOOD, "scores have all their decimals")
-
-
-def step_of(scores: Tensor) -> float | None:
-    """The step of which all scores, (n, K), are multiples, up to a number for all; None if there is none."""
-    values = torch.tensor(sorted({*scores.double().flatten().tolist()}), dtype=torch.float64)
-    if len(values) < ENOUGH_VALUES:
-        return None
-    span, least = float(values[-1] - values[0]), float(values.diff().min())
-    for parts in (1, 2, 3):
-        step = span / max(round(span * parts / least), 1)
-        places = (values - values[0]) / step
-        if float((places - places.round()).abs().max()) <= 0.02:
-            return step
-    return None
 
 
 def hidden(scores: Tensor) -> Finding:

@@ -24,6 +24,7 @@ class TaskLog:
         task: The task, as it entered.
         sent: Rows handed to the target, before it entered, for answers that are void or never came.
         reserved: Rows that count as sent in the store already, and in no answer yet.
+        opened: Whether the unchanged image has been answered.
         seconds: How long it has been under attack.
     """
 
@@ -37,6 +38,7 @@ class TaskLog:
     inexact: int = 0
     largest: float = 0.0
     reserved: int = 0
+    opened: bool = False
 
     @property
     def seconds(self) -> float:
@@ -52,7 +54,8 @@ class ReplayLog:
         oracle: Whose time is measured.
         accept: Where success is looked for.
         keep: Whether answers are logged; if not, only the rounds are told.
-        scores: Whether the method looks at scores, so that they must be logged too.
+        scores: Whether the method looks at scores, so that they must be logged too. Those of the unchanged image
+            always are: they tell the step of the scores, and with it σ.
     """
 
     send: Commit
@@ -110,6 +113,7 @@ class ReplayLog:
         if not same and self._would_end(query, answer):
             answer = self._unheard(log, answer)
         log.number, log.heard = log.number + 1, log.heard + 1
+        log.opened = log.opened or answer.loss is not None
         return answer.reply()
 
     def reserve(self, asked: Sequence[tuple[Task, int]]) -> None:
@@ -125,10 +129,11 @@ class ReplayLog:
         log = self._logs[task.index]
         self._queries += reply.answered
         if self.keep:
-            answer = LoggedAnswer.of(query, reply, with_scores=self.scores, seconds=log.seconds)
+            with_scores = self.scores or not log.opened
+            answer = LoggedAnswer.of(query, reply, with_scores=with_scores, seconds=log.seconds)
             self._events.append(NewAnswer(task.index, log.number, answer.pack()))
         self._settle(log, log.reserved - (0 if self.keep else reply.sent))
-        log.number += 1
+        log.number, log.opened = log.number + 1, log.opened or reply.answer is not None
 
     def commit(self) -> None:
         """Hand on a round's answers."""
