@@ -283,6 +283,10 @@ def heading(stores: Sequence[Store]) -> Iterator[str]:
 def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
     """The whole page."""
     yield from heading(stores)
+    yield "![Which share of the images each attack has fooled after so many queries](figures/beyond.svg)"
+    yield ""
+    yield "`python experiments/beyond_curves.py out/beyond` draws it; in brackets the images that a method attacked."
+    yield ""
     yield from LEGEND.splitlines()
     yield ""
     yield from compared(tables)
