@@ -11,13 +11,8 @@ MADE   := $(VENV)/.made
 CORE   := $(VENV)/.installed-core
 DEV    := $(VENV)/.installed-dev
 DEMO   := $(VENV)/.installed-demo
-RAY    := $(VENV)/.installed-ray
-OTHERS := $(VENV)/.installed-frameworks
 SERVED := $(SERVER)/.installed
-DRIVER := $(VENV)/.installed-browser
-DOCS   := $(VENV)/.installed-docs
-BUILD  := $(VENV)/.installed-dist
-WANDB  := $(VENV)/.installed-wandb
+EXTRAS := $(patsubst %,$(VENV)/.installed-%,ray browser docs frameworks dist wandb)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -43,29 +38,9 @@ $(DEMO): $(MADE) constraints.txt requirements-demo.txt
 	$(PIP) --no-deps -r requirements-demo.txt
 	touch $@
 
-$(RAY): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[ray]'
-	touch $@
-
-$(DRIVER): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[browser]'
-	touch $@
-
-$(DOCS): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[docs]'
-	touch $@
-
-# Whose models are attacked as they are: transformers, LiteRT, scikit-learn.
-$(OTHERS): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[frameworks]'
-	touch $@
-
-$(BUILD): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[dist]'
-	touch $@
-
-$(WANDB): $(MADE) pyproject.toml constraints.txt
-	$(PIP) -e '.[wandb]'
+# An extra of pyproject.toml by its name.
+$(EXTRAS): $(VENV)/.installed-%: $(MADE) pyproject.toml constraints.txt
+	$(PIP) -e '.[$*]'
 	touch $@
 
 # The browser is the system's; Debian's packages where it has none.
@@ -85,10 +60,10 @@ demo: $(CORE) $(DEMO)  ## attack real photographs, draw the picture
 audit-demo: $(CORE) $(DEMO)  ## how many queries does MobileNetV2 withstand? A page, within three minutes
 	$(BIN)/dowse audit --target dowse:imagenet_mobilenetv2 --images demo:photographs --count 6 --name MobileNetV2 --workers 2 --out out/audit
 
-docs: $(CORE) $(DOCS)  ## the documentation as a site in site/: open site/index.html, or serve it for its search
+docs: $(CORE) $(VENV)/.installed-docs  ## the documentation as a site in site/: open site/index.html, or serve it for its search
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
-dist: $(BUILD)  ## sdist and wheel, into dist/
+dist: $(VENV)/.installed-dist  ## sdist and wheel, into dist/
 	$(BIN)/python -m build --no-isolation
 
 check: $(DEV)  ## formatting, lint, strict types
@@ -102,7 +77,7 @@ test: $(DEV) $(DEMO) check  ## all that needs no server, browser or cluster
 coverage: $(DEV) $(DEMO)  ## the tests of `make test`, which lines they reach, and the floor of pyproject.toml
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not ($(EXTRA))' --cov=dowse
 
-test-extra: $(DEV) $(DEMO) $(RAY) $(OTHERS) $(SERVED) $(DRIVER) $(DOCS) $(BUILD) $(WANDB) chromium  ## the rest
+test-extra: $(DEV) $(DEMO) $(EXTRAS) $(SERVED) chromium  ## the rest
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 0 -m '$(EXTRA)'
 
 test-all: test test-extra  ## test, then test-extra
@@ -111,7 +86,7 @@ test-all: test test-extra  ## test, then test-extra
 test-matrix: $(DEV) $(DEMO)  ## test on every kind of machine that this one can play: ONLY=..., TESTS=...
 	$(BIN)/python -m tests.matrix --only '$(ONLY)' $(TESTS)
 
-bench: $(DEV) $(DEMO) $(RAY)  ## the benchmarks
+bench: $(DEV) $(DEMO) $(VENV)/.installed-ray  ## the benchmarks
 	$(BIN)/python -m benchmarks.run
 
 format: $(DEV)  ## rewrite the files in the house style
