@@ -8,6 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, quantiles
+from typing import Any
+
+import claims
+from claims import Cells, Seeds
+from ratios import ratios
 
 from dowse.core.result import summarize
 from dowse.experiment.file import load_experiment
@@ -16,13 +21,10 @@ from dowse.experiment.spec import PlannedRun
 from dowse.images.sources import open_images
 from dowse.maths import theory
 from dowse.report.data.names import short_target
-from dowse.report.data.statistics import compare_rows, wilson
+from dowse.report.data.statistics import wilson
 from dowse.report.text.markdown import table_lines
-from dowse.store import Counted, Row, SessionInfo, Store
+from dowse.store import Counted, SessionInfo, Store
 from dowse.wording import day, queries
-
-Cells = dict[str, dict[str, Counted]]  # by target, in that by row
-Rows = dict[str, Row]  # by image
 
 FOLDER = Path(__file__).parent / "here"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -32,29 +34,25 @@ NAMES = {  # of the defences, whose model is the same
     "onnx:denoiser+dowse:imagenet_mobilenetv2": "Denoiser",
 }
 LEGEND = (
-    "Cells are ASR [95 % interval] / AVG. Q of successes / median with failures infinite (images attacked); "
-    "the paper's are ASR / AVG. Q."
+    "Cells are ASR [95 % interval] / AVG. Q of successes / median with failures infinite (images attacked), and the "
+    "least and most of ASR / AVG. Q where there are several seeds; the paper's are ASR / AVG. Q."
 )
-LEVEL = 0.05
 COLUMNS = {"table1": ("table1_resnet50",)}  # experiments that add columns to another's table
-CLAIMS = [  # (what the paper says, tables where it says so, the better row, the other row)
-    ("λ* beats λ = 0.5", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.5)"),
-    ("λ* beats λ = 0.05", (1, 5), "P-RGF (λ*)", "P-RGF (λ = 0.05)"),
-    ("λ* beats λ = 0.5, data prior", (1, 5), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.5)"),
-    ("λ* beats λ = 0.05, data prior", (1, 5), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.05)"),
-    ("P-RGF beats RGF", (1, 2, 5, 6), "P-RGF (λ*)", "RGF"),
-    ("P-RGF_D beats RGF_D", (1, 2, 5, 6), "P-RGF_D (λ*)", "RGF_D"),
-    ("P-RGF_D beats Bandits_TD", (1, 5), "P-RGF_D (λ*)", "Bandits_TD"),
-    ("the data prior helps RGF", (1, 2, 5, 6), "RGF_D", "RGF"),
-    ("the data prior helps P-RGF", (1, 2, 5, 6), "P-RGF_D (λ*)", "P-RGF (λ*)"),
-    ("the data prior helps averaging", (3, 4, 5, 6), "Averaging_D (μ*)", "Averaging (μ*)"),
-    ("averaging is ahead of P-RGF", (3, 4, 5, 6), "Averaging (μ*)", "P-RGF (λ*)"),
-    ("averaging_D is ahead of P-RGF_D", (3, 4, 5, 6), "Averaging_D (μ*)", "P-RGF_D (λ*)"),
-]  # fmt: skip
+OTHERS = ("bandits", "inception")  # pages beside the paper's tables
 
 
-def words_of(cell: Counted) -> str:
-    """A cell in a table: success, queries, and how many images they stand for."""
+def words_of(cell: Seeds) -> str:
+    """A cell in a table: success and queries with the first seed, how many images they stand for, the seeds' spread."""
+    begun = [one for one in cell if one.attacked]
+    if len(begun) < 2:
+        return _words_of(cell[0])
+    made = [summarize(one.rows) for one in begun]
+    shares, asked = [one.asr for one in made], [one.mean_queries for one in made]
+    spread = f"{min(shares):.1%}–{max(shares):.1%} / {queries(min(asked))}–{queries(max(asked))}"
+    return f"{_words_of(cell[0])}; {len(begun)} seeds {spread}"
+
+
+def _words_of(cell: Counted) -> str:
     if not cell.attacked:
         return "–"
     s, done = summarize(cell.rows), len(cell.rows)
@@ -65,13 +63,29 @@ def words_of(cell: Counted) -> str:
 
 
 def cells_of(name: str, store: Store) -> Cells:
-    """The cells of a table by target and by row."""
+    """The cells of a table by column and by row, each with its seeds.
+
+    A column is a target, and a target with one of its surrogates where there are several; a row that uses none is then
+    in each of them.
+    """
     experiment = load_experiment(FOLDER / f"{name}.toml")
     source = open_images(experiment.images.path, experiment.images.labels)
-    found: Cells = {}
-    for plan in plans_of(experiment, source):
-        found.setdefault(plan.spec.target, {})[plan.title] = cell_of(plan, store, len(source))
+    found: dict[str, dict[str, list[Counted]]] = {}
+    plans = plans_of(experiment, source)
+    surrogates = list(dict.fromkeys(plan.spec.surrogate for plan in plans if plan.spec.surrogate))
+    for plan in plans:
+        spec = plan.spec
+        columns = [spec.target]
+        if len(surrogates) > 1:
+            columns = [column_of(spec.target, one) for one in surrogates if spec.surrogate in ((), one)]
+        for column in columns:
+            found.setdefault(column, {}).setdefault(plan.title, []).append(cell_of(plan, store, len(source)))
     return found
+
+
+def column_of(target: str, surrogate: Sequence[str]) -> str:
+    """What a target with one of several surrogates is called."""
+    return f"{name_of(target)} by {', '.join(map(short_target, surrogate))}"
 
 
 def cell_of(plan: PlannedRun, store: Store, total: int) -> Counted:
@@ -85,7 +99,7 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     first = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
     yield "# " + first.removeprefix("# ").removesuffix(".")
     yield ""
-    rows = [row for cells in ours.values() for cell in cells.values() for row in cell.rows]
+    rows = [row for cells in ours.values() for cell in cells.values() for one in cell for row in one.rows]
     days = sorted({day(row.finished) for row in rows})
     seeds = sorted({row.seed for row in rows})
     wrote = {row.session for row in rows}
@@ -99,7 +113,7 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     yield ""
 
 
-def table(ours: Cells, paper: dict[str, dict[str, Sequence[tuple[float, int]]]]) -> Iterator[str]:
+def table(ours: Cells, paper: dict[str, Any]) -> Iterator[str]:
     """Our table beside the paper's, in Markdown."""
     rows = []
     for title in next(iter(ours.values())):
@@ -115,47 +129,15 @@ def name_of(target: str) -> str:
     return NAMES.get(target, short_target(target))
 
 
-def claims(tables: dict[str, Cells]) -> Iterator[str]:
-    """What the paper claims against what the images say that two rows have in common."""
-    yield "# The paper's claims on the images that two rows have in common"
-    yield ""
-    yield "Queries: means, failures at the budget; then the images on which the first row needs fewer, more, the same."
-    yield f"A claim holds, or its opposite does, where a sign test has p < {LEVEL}; no correction for their number."
-    yield "The last line of a claim takes all targets of a table together, each of their images by itself."
-    yield ""
-    yield "| claim | table | target | images | queries | fewer / more / equal | p | |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for words, where, better, other in CLAIMS:
-        for number in where:
-            sides = {
-                name_of(target): (cells[better].by_image(), cells[other].by_image())
-                for target, cells in tables.get(f"table{number}", {}).items()
-                if {better, other} <= cells.keys()
-            }
-            for name, side in (*sides.items(), ("all", together(sides))):
-                yield from claim(words, number, name, *side)
-
-
-def together(sides: dict[str, tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
-    """The rows of all targets, each image of each target by itself."""
-    better, other = (
-        {f"{name} {image}": row for name, side in sides.items() for image, row in side[i].items()} for i in (0, 1)
-    )
-    return better, other
-
-
-def claim(words: str, number: int, target: str, *sides: Rows) -> Iterator[str]:
-    """One claim in one table: of two rows, by image, if they have images in common."""
-    both = sides[0].keys() & sides[1].keys()
-    if not both:
-        return
-    paired = compare_rows(*sides)
-    summaries = [summarize([side[image] for image in both]) for side in sides]
-    means = " against ".join(f"{summary.mean_queries_budget:.0f}" for summary in summaries)
-    p = paired.sign_p
-    verdict = "open" if p >= LEVEL else "holds" if paired.wins > paired.losses else "the opposite"
-    counts = f"{paired.wins} / {paired.losses} / {paired.ties}"
-    yield f"| {words} | {number} | {target} | {paired.n} | {means} | {counts} | {p:.2g} | {verdict} |"
+def in_paper(name: str, paper: dict[str, Any]) -> dict[str, Any]:
+    """The paper's numbers beside a page: its table's; for Inception-v3 the first column of Tables 1 and 3."""
+    if name == "bandits":
+        return {"columns": [], "rows": {}}
+    if name == "inception":
+        rows = paper["table1"]["rows"] | paper["table3"]["rows"]
+        return {"columns": paper["table3"]["columns"][:1], "rows": {row: cells[:1] for row, cells in rows.items()}}
+    found: dict[str, Any] = paper[name.partition("_")[0]]
+    return found
 
 
 def priors(tables: dict[str, Cells], store: Store) -> Iterator[str]:
@@ -171,7 +153,7 @@ def priors(tables: dict[str, Cells], store: Store) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for number in (3, 4, 5, 6):
         for target, cells in tables.get(f"table{number}", {}).items():
-            yield from prior(number, name_of(target), cells["P-RGF (λ*)"], cells["Averaging (μ*)"], store)
+            yield from prior(number, name_of(target), cells["P-RGF (λ*)"][0], cells["Averaging (μ*)"][0], store)
 
 
 def prior(number: int, target: str, prgf: Counted, averaging: Counted, store: Store) -> Iterator[str]:
@@ -197,14 +179,17 @@ def main(folder: str) -> None:
     paper = json.loads((RESULTS / "paper.json").read_text(encoding="utf-8"))
     with Store(folder) as store:
         sessions = store.sessions()
-        tables = {file.stem: cells_of(file.stem, store) for file in sorted(FOLDER.glob("table*.toml"))}
+        names = [file.stem for file in sorted(FOLDER.glob("table*.toml"))]
+        tables = {name: cells_of(name, store) for name in (*names, *OTHERS)}
         write("prior", priors(tables, store))
     for name, others in COLUMNS.items():
-        tables[name] = tables[name] | {target: cells for one in others for target, cells in tables.pop(one).items()}
+        more = {target: cells for one in others for target, cells in tables.pop(one).items()}
+        tables[name] = {**tables[name], **more}
     for name, ours in tables.items():
-        lines = (*heading(name, ours, sessions), *table(ours, paper[name.partition("_")[0]]))
-        write(name, lines)
-    write("claims", claims(tables))
+        lines = (*heading(name, ours, sessions), *table(ours, in_paper(name, paper)))
+        write(name, (*lines, *ratios(ours)) if name == "inception" else lines)
+    called = {target: name_of(target) for cells in tables.values() for target in cells}
+    write("claims", claims.page(*claims.lines_of(tables, called)))
 
 
 def write(name: str, lines: Iterable[str]) -> None:

@@ -75,6 +75,7 @@ class Run:
         self.rules = Rules(
             attack=self.attack, method=self.attack.name, ball=ball, budget=settings.budget, seed=settings.seed,
             accept=Accept(settings.accept), repeats=settings.repeats, verify=settings.verify,
+            target=settings.stream_target,
         )  # fmt: skip
         opened = open_target(target)
         opened.expect(settings.outputs)

@@ -18,6 +18,7 @@ Outputs = Literal["logits", "probs"]
 Combine = Literal["mean", "cycle"]
 AcceptWord = Literal["iterate", "any", "never"]
 Dtype = Literal["float32", "float64"]
+Streams = Literal["image", "target"]
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,11 @@ class AttackSettings:
         if self.repeats > self.budget:
             raise InputError(f"a row costs repeats={self.repeats} queries, more than budget={self.budget} has")
 
+    @property
+    def stream_target(self) -> str:
+        """The target as random streams are keyed by it, "" if they are not: an object that is attacked has no name."""
+        return ""
+
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> Self:
         """Settings of keywords; those that are none are the method's options."""
@@ -163,6 +169,9 @@ class ExperimentSettings(AttackSettings):
     surrogate_size: Annotated[
         int | None, Setting("The side surrogates work at; their own if left out.", check=_side)
     ] = None
+    streams: Annotated[
+        Streams, Setting("What keys an image's random stream beside seed and method: itself, or the target too.")
+    ] = "image"
     dtype: Annotated[Dtype, Setting("Precision of images and networks.", many=False)] = "float32"
 
 

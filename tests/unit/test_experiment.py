@@ -97,6 +97,27 @@ def test_an_option_that_came_later_is_no_part_of_an_id_while_it_changes_nothing(
     assert rare.attack.estimator.check_every == 2  # type: ignore[attr-defined]
 
 
+def test_streams_keyed_by_the_target_are_another_run_and_the_old_ones_keep_their_id() -> None:
+    (plain,), (keyed,) = specs(), specs(streams="target")
+    assert "streams" not in plain.content()
+    assert plain.stream_target == ""
+    assert [spec.id for spec in specs(streams="image")] == [plain.id]
+    assert keyed.content()["streams"] == "target"
+    assert keyed.id != plain.id
+    paced = specs(streams="target", method="rgf", target="http://me:pw@host/v2/models/net#rate=3")
+    assert paced[0].stream_target == "http://***@host/v2/models/net"
+
+
+def test_a_row_may_have_other_options_on_another_target() -> None:
+    two = [{"name": "rgf", "title": "RGF", "on": "dowse:a"}, {"name": "rgf", "title": "RGF", "on": ["dowse:b"], "q": 7}]
+    plans = expand(made(target=["dowse:a", "dowse:b"], method=two), lambda target: "images")
+    assert [(plan.title, plan.spec.target, plan.spec.options["q"]) for plan in plans] == [
+        ("RGF", "dowse:a", 50), ("RGF", "dowse:b", 7),
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="on of rgf is for 'dowse:c', which is no target"):
+        made(method={"name": "rgf", "on": "dowse:c"})
+
+
 def test_a_password_in_a_url_is_neither_kept_nor_part_of_the_id() -> None:
     secret, open_one = (specs(target=f"http://{who}host/v2/models/net", method="rgf")[0] for who in ("me:pw@", "***@"))
     assert "pw" not in str(secret.content())

@@ -13,9 +13,11 @@ from dowse.report.data.statistics import (
     EXACT,
     _exact,
     bootstrap_mean,
+    holm,
     median_interval,
     sign_test,
     success_curve,
+    whole_image_p,
     wilcoxon,
     wilson,
 )
@@ -144,3 +146,20 @@ def test_a_long_curve_is_thinned_and_never_wrong(taken: list[int]) -> None:
     assert len(curve) <= 52
     for point in curve:
         assert point.rate == sum(q <= point.queries for q in taken) / n
+
+
+def test_holm_keeps_the_order_and_never_lowers_a_p() -> None:
+    assert holm([]) == []
+    assert holm([0.5]) == [0.5]
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_whole_images_are_turned_with_all_their_copies() -> None:
+    six = {str(i): -1.0 for i in range(6)}
+    alone, twice = whole_image_p([six]), whole_image_p([six, six])
+    assert alone == twice == pytest.approx(2 / 2**6, abs=0.005)  # a copy of a photograph says nothing more
+    assert whole_image_p([six, {str(i): -1.0 for i in range(6, 12)}]) < 0.003  # other photographs do
+    assert whole_image_p([{"0": 0.0}]) == 1.0
+    few, many = {"0": 5.0, "1": 5.0}, {str(i): -1.0 for i in range(2, 22)}
+    assert whole_image_p([few, many]) == 1.0  # each target weighs one: the two speak against each other

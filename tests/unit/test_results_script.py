@@ -7,13 +7,20 @@ import pytest
 
 from dowse.core.result import End
 from dowse.store import Counted, Store, StoreWriter
-from tests.scripts import experiment_script
+from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store
 
 
-@pytest.fixture(scope="module")
-def results() -> ModuleType:
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))  # where it finds the scripts that it is made of
     return experiment_script("results")
+
+
+@pytest.fixture
+def claims(results: ModuleType) -> ModuleType:
+    found: ModuleType = results.claims
+    return found
 
 
 @pytest.fixture
@@ -31,46 +38,85 @@ def cell(store: Store, number: int, wanted: int = 12) -> Counted:
 
 
 def test_a_cell_says_success_queries_median_and_how_much_is_missing(results: ModuleType, store: Store) -> None:
-    assert results.words_of(cell(store, 0)) == "100.0% [74%, 100%] / 60 / 60 (11)"
-    assert results.words_of(cell(store, 1, wanted=50)).endswith("(12, 12 of 50 images so far)")
-    assert results.words_of(EMPTY) == "–"
+    assert results.words_of([cell(store, 0)]) == "100.0% [74%, 100%] / 60 / 60 (11)"
+    assert results.words_of([cell(store, 1, wanted=50)]).endswith("(12, 12 of 50 images so far)")
+    assert results.words_of([EMPTY]) == "–"
 
 
-def test_a_claim_compares_the_images_that_both_rows_attacked(results: ModuleType, store: Store) -> None:
-    better, other = cell(store, 0).by_image(), cell(store, 1).by_image()
-    (line,) = results.claim("first", 1, "net", better, other)
-    assert line == "| first | 1 | net | 11 | 60 against 241 | 11 / 0 / 0 | 0.00098 | holds |"
-    (line,) = results.claim("first", 1, "net", other, better)
-    assert line.endswith("| 0 / 11 / 0 | 0.00098 | the opposite |")
-    (line,) = results.claim("first", 1, "net", better, better)
-    assert line.endswith("| 0 / 0 / 11 | 1 | open |")
-    assert not list(results.claim("first", 1, "net", better, {}))
+def cells_of(store: Store) -> dict[str, list[Counted]]:
+    return {"better": [cell(store, 0)], "other": [cell(store, 1)]}
 
 
-def test_all_targets_together_are_each_image_of_each(
-    results: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def first_claim(claims: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "CLAIMS", [("first", ("table1",), "better", "other")])
+
+
+def test_a_claim_compares_the_images_that_both_rows_attacked(
+    claims: ModuleType, store: Store, first_claim: None
 ) -> None:
-    cells = {"better": cell(store, 0), "other": cell(store, 1)}
-    monkeypatch.setattr(results, "CLAIMS", [("first", (1,), *cells)])
-    lines = list(results.claims({"table1": {"one net": cells, "other net": cells}}))
-    assert lines[-1] == "| first | 1 | all | 22 | 60 against 241 | 22 / 0 / 0 | 4.8e-07 | holds |"
-    assert [line.split(" | ")[2] for line in lines[-3:]] == ["one net", "other net", "all"]
+    ((line,), pooled) = claims.lines_of({"table1": {"net": cells_of(store)}}, {"net": "Net"})
+    assert (line.target, line.images, line.fewer, line.more) == ("Net", 11, 11, 0)
+    assert line.means == pytest.approx((60, 241), abs=0.5)
+    assert not pooled  # one target is not several
+    text = list(claims.page([line]))
+    assert "| first | 1 | holds on 1 | Net holds (11 : 0) |" in text
+    assert text[-1] == "| first | 1 | Net | 11 | 60 against 241 | 11 / 0 / 0 | 0.00098 | 0.00098 | holds |"
+    assert claims.lines_of({"table1": {"net": {"better": [EMPTY], "other": [EMPTY]}}}, {}) == ([], [])
 
 
-def test_a_column_may_lack_rows(results: ModuleType, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = {"better": cell(store, 0), "other": cell(store, 1)}
+def test_the_lines_of_a_claim_share_one_correction_and_targets_may_disagree(claims: ModuleType) -> None:
+    def line(target: str, fewer: int, more: int) -> object:
+        return claims.Line("first", "table1", target, fewer + more, (1.0, 2.0), fewer, more)
+
+    lines = [line("a", 12, 0), line("b", 0, 12), line("c", 9, 2)]
+    found = claims.judged(lines)
+    assert [verdict for _, _, verdict in found] == ["holds", "the opposite", "open"]
+    assert [p for _, p, _ in found] == pytest.approx([3 * 2 / 2**12, 3 * 2 / 2**12, 0.0654], abs=1e-4)
+    ((_, word, each),) = claims.verdicts(lines)
+    assert word == "**targets disagree**"
+    assert each == "a holds (12 : 0), b the opposite (0 : 12), c open (9 : 2)"
+    ((_, word, _),) = claims.verdicts([line("a", 12, 0), line("c", 9, 9)])
+    assert word == "holds on 1; open on 1"
+
+
+def test_a_photograph_on_two_targets_is_one_photograph(claims: ModuleType, store: Store, first_claim: None) -> None:
+    one, other = cells_of(store), cells_of(store)
+    lines, (pooled,) = claims.lines_of({"table1": {"one net": one, "other net": other}}, {})
+    assert [line.target for line in lines] == ["one net", "other net"]
+    assert pooled.images == 11
+    assert pooled.p == pytest.approx(2 / 2**11, abs=6e-4)  # of 11 photographs, not the 5e-07 of 22 images
+    assert any(line.startswith("| first | 1 | 11 | ") for line in claims.page(lines, [pooled]))
+
+
+def test_an_image_counts_by_its_mean_over_seeds_and_the_table_has_their_spread(
+    claims: ModuleType, results: ModuleType, tmp_path: Path, first_claim: None
+) -> None:
+    made = [Made("better", [10, 20, 30]), Made("again", [30, 40, None]), Made("other", [15, 35, 25])]
+    with Store(make_store(tmp_path, made)) as store:
+        first, again, other = (cell(store, number, 3) for number in range(3))
+    ((line,), _) = claims.lines_of({"table1": {"net": {"better": [first, again], "other": [other]}}}, {})
+    assert (line.fewer, line.more) == (1, 2)  # 20 against 15, 30 against 35, 515 against 25
+    assert line.spread == ([20, pytest.approx(1070 / 3)], [25])
+    words = results.words_of([first, again])
+    assert words == "100.0% [44%, 100%] / 20 / 20 (3); 2 seeds 66.7%–100.0% / 20–35"
+
+
+def test_a_column_may_lack_rows(claims: ModuleType, results: ModuleType, store: Store, first_claim: None) -> None:
+    cells = cells_of(store)
     ours = {"one net": cells, "other net": {"better": cells["better"]}}
-    monkeypatch.setattr(results, "CLAIMS", [("first", (1,), *cells)])
-    assert [line.split(" | ")[2] for line in list(results.claims({"table1": ours}))[-2:]] == ["one net", "all"]
+    lines, pooled = claims.lines_of({"table1": ours}, {})
+    assert [line.target for line in lines] == ["one net"]
+    assert not pooled
     *_, line = results.table(ours, {"columns": [], "rows": {}})
     assert line.startswith("| other |")
     assert line.endswith("| – |")
 
 
-def test_failures_count_at_the_budget(results: ModuleType, tmp_path: Path) -> None:
-    with Store(make_store(tmp_path, [Made("better", [10]), Made("other", [None])])) as store:
-        (line,) = results.claim("first", 1, "net", cell(store, 0, 1).by_image(), cell(store, 1, 1).by_image())
-    assert line == "| first | 1 | net | 1 | 10 against 1000 | 1 / 0 / 0 | 1 | open |"
+def test_ratios_stand_beside_the_papers(results: ModuleType, store: Store) -> None:
+    cells = {"P-RGF (λ*)": [cell(store, 0)], "RGF": [cell(store, 1)]}
+    *_, line = results.ratios({"Inception-v3 by ResNet-50": cells})
+    assert line == "| P-RGF / RGF | Inception-v3 by ResNet-50 | 11 | 60 / 241 | 0.25 | 60 / 165 | 0.36 | 0.57 |"
 
 
 def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, tmp_path: Path) -> None:
@@ -86,12 +132,12 @@ def test_a_cell_is_whole_when_all_that_can_be_read_is_done(results: ModuleType, 
             [whole.spec.id],
         )
         two = SimpleNamespace(spec=whole.spec, budget=1000, count=2)
-        assert results.words_of(results.cell_of(two, store, 50)) == "100.0% [34%, 100%] / 15 / 15 (2)"
-        assert results.words_of(results.cell_of(whole, store, 3)).endswith(
+        assert results.words_of([results.cell_of(two, store, 50)]) == "100.0% [34%, 100%] / 15 / 15 (2)"
+        assert results.words_of([results.cell_of(whole, store, 3)]).endswith(
             "(2)"
         )  # the set has three images, one is broken
-        assert results.words_of(results.cell_of(whole, store, 50)).endswith("(2, 2 of 3 images so far)")
-        assert results.words_of(results.cell_of(failed, store, 3)).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
+        assert results.words_of([results.cell_of(whole, store, 50)]).endswith("(2, 2 of 3 images so far)")
+        assert results.words_of([results.cell_of(failed, store, 3)]).endswith("/ 10 / ∞ (2, 2 of 3 images so far)")
 
 
 def test_a_prior_is_what_the_first_iterations_saw_of_it(results: ModuleType, tmp_path: Path) -> None:
@@ -106,11 +152,11 @@ def test_a_prior_is_what_the_first_iterations_saw_of_it(results: ModuleType, tmp
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
-    lines = list(results.heading("table1", {"net": {"better": cell(store, 0)}}, store.sessions()))
+    lines = list(results.heading("table1", {"net": {"better": [cell(store, 0)]}}, store.sessions()))
     assert lines[0] == "# Table 1: normal models, l2"
     assert "    dowse run experiments/here/table1.toml --out out/here" in lines
     (run,) = (line for line in lines if line.startswith("Run "))
     assert ", seed 0, with dowse " in run
     assert "torch 2" in run
     assert "platform" not in run
-    assert "Not run yet." in list(results.heading("table1", {"net": {"better": EMPTY}}, []))
+    assert "Not run yet." in list(results.heading("table1", {"net": {"better": [EMPTY]}}, []))

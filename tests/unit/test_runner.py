@@ -13,7 +13,7 @@ from rich.console import Console
 
 import dowse
 from dowse.core.result import End
-from dowse.core.seeds import image_id
+from dowse.core.seeds import image_id, row_seeds, stream
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
 from dowse.images.sources import open_images
@@ -79,6 +79,17 @@ def test_rows_are_what_attack_gives(tmp_path: Path, rows: Path) -> None:
             assert image is None or torch.equal(image, outcome.adversarial)
             assert row.sent == outcome.sent
             assert row.checksum == outcome.id
+
+
+def test_streams_keyed_by_the_target_take_another_path_than_those_of_the_image(tmp_path: Path, rows: Path) -> None:
+    said = tables(image_file(tmp_path, 2)) | {"method": {"name": "rgf", "q": 5}}
+    ended = [run(tmp_path / "out", said | {"streams": streams}) for streams in ("image", "target", "target")]
+    plain, keyed, again = ([row.loss for row in finished.rows] for (finished,) in ended)
+    assert plain != keyed == again
+    draws = [torch.rand(3, generator=stream(0, "image", "rgf", target)) for target in ("", "a", "b")]
+    assert len({tuple(draw.tolist()) for draw in draws}) == 3
+    assert torch.equal(draws[0], torch.rand(3, generator=stream(0, "image", "rgf")))
+    assert not torch.equal(row_seeds(0, "image", 0, 3), row_seeds(0, "image", 0, 3, target="a"))
 
 
 @pytest.mark.parametrize("accept", ["iterate", "any"])

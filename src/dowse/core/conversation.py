@@ -46,6 +46,7 @@ class Rules:
         accept: Where success is looked for.
         repeats: For a target that draws noise: how often every row is asked, each time paid for; the mean answers.
         verify: How often an adversarial image is asked about again, which is no part of its queries.
+        target: The target's name where it is a part of that key too; else "".
     """
 
     attack: HasFlow
@@ -56,6 +57,7 @@ class Rules:
     accept: Accept
     repeats: int
     verify: int
+    target: str = ""
 
 
 class Heard(NamedTuple):
@@ -128,5 +130,5 @@ class Conversation:
 def _opened(task: Task, rules: Rules) -> Flow[Any]:
     """Every conversation opens with the image itself: its loss, whether it is wrong already, its label."""
     f = yield from check(task.x)
-    rng = stream(rules.seed, task.id, rules.method)
+    rng = stream(rules.seed, task.id, rules.method, rules.target)
     return (yield from rules.attack.flow(task.x, f, rules.ball, rng))

@@ -207,7 +207,7 @@ class _Driver:
         seeds = None
         if self.oracle.takes_row_seeds:
             first = self.ledger.account(task.index).queries
-            seeds = row_seeds(self.rules.seed, task.id, first, conversation.cost)
+            seeds = row_seeds(self.rules.seed, task.id, first, conversation.cost, target=self.rules.target)
         return Request(query.points, conversation.goal, seeds, query.gradient, self.rules.repeats)
 
     def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
@@ -281,7 +281,11 @@ class _Driver:
         """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
         task, goal, n = conversation.task, conversation.goal, self.rules.verify
         points = conversation.iterate.detach().expand(n, *task.x.shape)
-        seeds = row_seeds(self.rules.seed, task.id, 0, n, "verify") if self.oracle.takes_row_seeds else None
+        seeds = (
+            row_seeds(self.rules.seed, task.id, 0, n, "verify", self.rules.target)
+            if self.oracle.takes_row_seeds
+            else None
+        )
         reply = self.oracle.ask([Request(points, goal, seeds)], self._reserve([conversation]))[0]
         self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
         if reply.answer is None:

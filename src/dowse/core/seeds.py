@@ -25,14 +25,14 @@ def global_randomness() -> int:
     return hash((torch.get_rng_state().numpy().tobytes(), of_numpy[1].tobytes(), of_numpy[2], random.getstate()))
 
 
-def stream(seed: int, image: str, method: str) -> torch.Generator:
-    """The random stream of one image under one method."""
-    return torch.Generator().manual_seed(_hash(seed, image, method))
+def stream(seed: int, image: str, method: str, target: str = "") -> torch.Generator:
+    """The random stream of one image under one method, on one target where that is named."""
+    return torch.Generator().manual_seed(_hash(seed, image, method, *_named(target)))
 
 
-def row_seeds(seed: int, image: str, first: int, n: int, purpose: str = "row") -> Tensor:
+def row_seeds(seed: int, image: str, first: int, n: int, purpose: str = "row", target: str = "") -> Tensor:
     """Seeds of the queries `first`, `first`+1, … of an image, (n,) int64 and not negative: splitmix64 of a counter."""
-    start = np.uint64(_hash(seed, image, purpose))
+    start = np.uint64(_hash(seed, image, purpose, *_named(target)))
     return torch.from_numpy((_splitmix(start, np.arange(first, first + n)) >> np.uint64(1)).astype(np.int64))
 
 
@@ -58,6 +58,11 @@ def _splitmix(start: np.uint64 | NDArray[np.uint64], counter: NDArray[np.int64])
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
     return mixed
+
+
+def _named(target: str) -> tuple[str, ...]:
+    """A part of a key, none for no name: streams that were keyed without a target stay what they were."""
+    return (target,) if target else ()
 
 
 def _hash(*parts: object) -> int:

@@ -142,7 +142,8 @@ class ImagesTable(_Strict):
 class MethodTable(Words):
     """A method: its name, a title for tables, its options, and words of the experiment that it has for itself.
 
-    Its `count` of images is a number, or a table from targets to numbers.
+    Its `count` of images is a number, or a table from targets to numbers. With `on` it is run on these targets only, so
+    that a row can have other options on one of them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -150,6 +151,7 @@ class MethodTable(Words):
     name: str
     title: str | None = None
     count: Count | dict[str, Count] | None = None
+    on: Many[str] = ()
 
     @model_validator(mode="after")
     def _known_options(self) -> Self:
@@ -193,10 +195,11 @@ class Experiment(Words):
     @model_validator(mode="after")
     def _known_targets(self) -> Self:
         for table in self.method:
-            for target in table.count if isinstance(table.count, dict) else ():
-                if target not in self.targets:
-                    hint = nearest(target, self.targets)
-                    raise InputError(f"count of {table.name} is for {target!r}, which is no target: {hint}")
+            for word, named in (("count", table.count if isinstance(table.count, dict) else ()), ("on", table.on)):
+                for target in named:
+                    if target not in self.targets:
+                        hint = nearest(target, self.targets)
+                        raise InputError(f"{word} of {table.name} is for {target!r}, which is no target: {hint}")
         return self
 
     @property

@@ -52,6 +52,8 @@ def expand(
         guarded = target if defence == "none" else f"{defence}+{target}"
         called = name if name is None or defence == "none" else f"{defence} + {name}"
         for table in experiment.method:
+            if table.on and target not in table.on:
+                continue
             count = table.count_on(target, experiment.images.count)
             for title, words in _runs_of(experiment, table):
                 read = {spec: weights(spec) for spec in (guarded, *words["surrogate"])}

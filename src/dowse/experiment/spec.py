@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dowse.attacks.base import Attack
 
 NO_PART_OF_THE_ID = {name for name, setting in settings_of(ExperimentSettings).items() if not setting.identity}
+CAME_LATER = {
+    "streams": "image"
+}  # settings that older runs lack, and what was done then: an id leaves them out at that
 PLAIN = (str, int, float, bool, list, tuple, dict)  # what an option may be, to be kept in a store
 
 
@@ -44,6 +47,11 @@ class RunSpec(ExperimentSettings):
         text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
+    @property
+    def stream_target(self) -> str:
+        """The target as random streams are keyed by it: its spec, without passwords and pace; "" where they are not."""
+        return str(self.content()["target"]) if self.streams == "target" else ""
+
     @cached_property
     def attack(self) -> "Attack":
         """The method, made and checked: once in a process, from the plan to its last image."""
@@ -64,7 +72,8 @@ class RunSpec(ExperimentSettings):
         content["options"] = {name: self._plain(name, value) for name, value in self.options.items()}
         content["surrogate"] = [without_password(spec) for spec in self.surrogate]
         content["weights"] = {without_password(spec): digest for spec, digest in self.weights.items()}
-        return {name: value for name, value in content.items() if name not in NO_PART_OF_THE_ID}
+        unsaid = {name for name, before in CAME_LATER.items() if content[name] == before}
+        return {name: value for name, value in content.items() if name not in NO_PART_OF_THE_ID | unsaid}
 
     def _plain(self, name: str, value: Any) -> Any:
         if value is not None and not isinstance(value, PLAIN):

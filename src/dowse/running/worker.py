@@ -105,7 +105,8 @@ class _Worker:
         """Round the adversarial image to 8 bits towards the original and ask the target about it."""
         levels, rules, oracle = towards(outcome.adversarial, task.x), self.run.rules, self.run.oracle
         points = pixels(levels, task.x).unsqueeze(0)
-        seeds = row_seeds(rules.seed, task.id, outcome.queries, 1) if oracle.takes_row_seeds else None
+        key = (rules.seed, task.id, outcome.queries, 1)
+        seeds = row_seeds(*key, target=rules.target) if oracle.takes_row_seeds else None
         label = outcome.label if task.target_label is None else task.target_label
         (reply,) = oracle.ask([Request(points, label, seeds)], lambda rows: self.log.reserve([(task, rows[0])]))
         row = replace(

@@ -130,8 +130,13 @@ class Paired:
 
 def compare_rows(first: Mapping[str, Row], second: Mapping[str, Row]) -> Paired:
     """Compare two runs by image; the keys name the images, the rows are those attacked, cut to one budget."""
+    return compare(*({key: cost(row) for key, row in rows.items()} for rows in (first, second)))
+
+
+def compare(first: Mapping[str, float], second: Mapping[str, float]) -> Paired:
+    """Compare two runs by what each image cost them; the keys name the images."""
     common = [key for key in first if key in second]
-    difference = np.array([cost(first[key]) - cost(second[key]) for key in common], dtype=np.float64)
+    difference = np.array([first[key] - second[key] for key in common], dtype=np.float64)
     wins, losses = int((difference < 0).sum()), int((difference > 0).sum())
     return Paired(
         n=len(common),
@@ -155,6 +160,49 @@ def sign_test(wins: int, losses: int) -> float:
     from scipy.stats import binomtest
 
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of one family after Holm's correction (1979), in their order.
+
+    The smallest of m is multiplied by m, the next by m − 1, and so on; none becomes smaller than one before it, or
+    larger than 1. Calling those below a level significant errs anywhere in the family with at most that chance.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, least = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = least
+    return adjusted
+
+
+TURNS = 20_000
+
+
+def whole_image_p(differences: Sequence[Mapping[str, float]], seed: int = 0) -> float:
+    """Two-sided p of several targets together, from what two runs cost on each image of each: a sign-flip test.
+
+    One photograph attacked on three targets is not three images. So where chance turns a photograph's sign, it turns
+    all its copies; and each target has the weight one, however many images it has. The statistic is the sum over
+    targets of (losses − wins)/images, its distribution that of TURNS random turns.
+
+    Args:
+        differences: For each target, first − second by image; the same photograph has the same key on each.
+        seed: Of the turns, so that a page says the same each time it is written.
+    """
+    share: dict[str, float] = {}
+    for target in differences:
+        for image, one in target.items():
+            share[image] = share.get(image, 0.0) + float(np.sign(one)) / len(target)
+    shares = np.array(list(share.values()))
+    if not shares.any():
+        return 1.0
+    turns = np.random.default_rng(seed).integers(2, size=(TURNS, len(shares)), dtype=np.int8) * 2.0 - 1
+    reached = np.abs(turns @ shares) >= abs(shares.sum()) - 1e-12
+    return float((1 + reached.sum()) / (1 + TURNS))
 
 
 def wilcoxon(differences: NDArray[np.float64]) -> float:

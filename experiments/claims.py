@@ -1,0 +1,191 @@
+"""The paper's claims on the images that two rows have in common: a verdict per target, and where targets disagree.
+
+`experiments/results.py` writes docs/results/claims.md with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from dowse.core.result import summarize
+from dowse.report.data.statistics import compare, cost, holm, sign_test, whole_image_p
+from dowse.report.text.markdown import table_lines
+from dowse.store import Counted, Row
+
+Seeds = Sequence[Counted]  # one cell of a table: the same run with one seed after another
+Cells = Mapping[str, Mapping[str, Seeds]]  # by target, in that by row
+
+LEVEL = 0.05
+CLAIMS = [  # (what the paper says, pages where it says so, the better row, the other row)
+    ("λ* beats λ = 0.5", ("table1", "table5"), "P-RGF (λ*)", "P-RGF (λ = 0.5)"),
+    ("λ* beats λ = 0.05", ("table1", "table5"), "P-RGF (λ*)", "P-RGF (λ = 0.05)"),
+    ("λ* beats λ = 0.5, data prior", ("table1", "table5"), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.5)"),
+    ("λ* beats λ = 0.05, data prior", ("table1", "table5"), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.05)"),
+    ("P-RGF beats RGF", ("table1", "table2", "table5", "table6"), "P-RGF (λ*)", "RGF"),
+    ("P-RGF_D beats RGF_D", ("table1", "table2", "table5", "table6"), "P-RGF_D (λ*)", "RGF_D"),
+    ("P-RGF_D beats Bandits_TD", ("bandits", "table5"), "P-RGF_D (λ*)", "Bandits_TD"),
+    ("P-RGF_D beats Bandits_TD looked at every fifth step", ("bandits",), "P-RGF_D (λ*)",
+     "Bandits_TD, looked at every fifth step"),
+    ("P-RGF_D beats Bandits_TD with the paper's step", ("bandits", "table5"), "P-RGF_D (λ*)",
+     "Bandits_TD, the paper's step"),
+    ("the data prior helps RGF", ("table1", "table2", "table5", "table6"), "RGF_D", "RGF"),
+    ("the data prior helps P-RGF", ("table1", "table2", "table5", "table6"), "P-RGF_D (λ*)", "P-RGF (λ*)"),
+    ("the data prior helps averaging", ("table3", "table4", "table5", "table6"), "Averaging_D (μ*)", "Averaging (μ*)"),
+    ("averaging is ahead of P-RGF", ("table3", "table4", "table5", "table6"), "Averaging (μ*)", "P-RGF (λ*)"),
+    ("averaging_D is ahead of P-RGF_D", ("table3", "table4", "table5", "table6"), "Averaging_D (μ*)", "P-RGF_D (λ*)"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A claim on one target of one page.
+
+    Attributes:
+        claim: What is claimed of two rows.
+        page: Where the rows are.
+        target: On what.
+        images: Images that both rows attacked.
+        means: Their mean queries on these, failures at the budget, the first row's and the second's.
+        fewer: Images for which the first row needs fewer.
+        more: Images for which it needs more.
+        spread: With several seeds, the means of each, the first row's and the second's.
+    """
+
+    claim: str
+    page: str
+    target: str
+    images: int
+    means: tuple[float, float]
+    fewer: int
+    more: int
+    spread: tuple[Sequence[float], Sequence[float]] = ((), ())
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of the sign test, no correction."""
+        return sign_test(self.fewer, self.more)
+
+
+@dataclass(frozen=True)
+class Together:
+    """A claim on all targets of one page at once: photographs, and the p of whole ones turned."""
+
+    claim: str
+    page: str
+    images: int
+    p: float
+
+
+def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[list[Line], list[Together]]:
+    """Every claim on every target that has both rows, and on all targets of a page; `names` are those of columns."""
+    lines: list[Line] = []
+    pooled: list[Together] = []
+    for words, pages, better, other in CLAIMS:
+        for page in pages:
+            differences: dict[str, dict[str, float]] = {}
+            for target, cells in tables.get(page, {}).items():
+                if {better, other} <= cells.keys() and (both := common(cells[better], cells[other])):
+                    first, second = costs(cells[better], both), costs(cells[other], both)
+                    paired, name = compare(first, second), names.get(target, target)
+                    means = [[_mean(one, both) for one in cells[row]] for row in (better, other)]
+                    spread = (means[0], means[1]) if max(map(len, means)) > 1 else ((), ())
+                    lines.append(
+                        Line(words, page, name, paired.n, (fmean(means[0]), fmean(means[1])), paired.wins,
+                             paired.losses, spread)
+                    )  # fmt: skip
+                    differences[name] = {image: first[image] - second[image] for image in both}
+            if len(differences) > 1:
+                photographs = {image for by_image in differences.values() for image in by_image}
+                pooled.append(Together(words, page, len(photographs), whole_image_p(list(differences.values()))))
+    return lines, pooled
+
+
+def common(*cells: Seeds) -> list[str]:
+    """The images that every seed of every cell attacked."""
+    found = [one.by_image() for cell in cells for one in cell]
+    return [image for image in found[0] if all(image in other for other in found)] if found else []
+
+
+def costs(cell: Seeds, images: Iterable[str]) -> dict[str, float]:
+    """What each image cost, the mean over seeds; a failure one query more than the budget."""
+    found = [one.by_image() for one in cell]
+    return {image: fmean(cost(rows[image]) for rows in found) for image in images}
+
+
+def _mean(cell: Counted, images: Iterable[str]) -> float:
+    rows: Mapping[str, Row] = cell.by_image()
+    return float(summarize([rows[image] for image in images]).mean_queries_budget)
+
+
+def judged(lines: Sequence[Line]) -> list[tuple[Line, float, str]]:
+    """Each line with its p after Holm, among the lines of its claim, and its verdict."""
+    found = []
+    for claim in dict.fromkeys(line.claim for line in lines):
+        family = [line for line in lines if line.claim == claim]
+        for line, p in zip(family, holm([line.p for line in family]), strict=True):
+            verdict = "open" if p >= LEVEL else "holds" if line.fewer > line.more else "the opposite"
+            found.append((line, p, verdict))
+    return found
+
+
+def verdicts(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+    """For each claim and page: in a word what its targets say together, and each of them by itself."""
+    said = judged(lines)
+    for claim, page in dict.fromkeys((line.claim, line.page) for line, *_ in said):
+        here = [(line, verdict) for line, _, verdict in said if (line.claim, line.page) == (claim, page)]
+        found = {verdict for _, verdict in here}
+        word = "**targets disagree**" if {"holds", "the opposite"} <= found else "; ".join(
+            f"{verdict} on {'all ' if len(found) == 1 < len(here) else ''}{sum(one == verdict for _, one in here)}"
+            for verdict in ("holds", "open", "the opposite") if verdict in found
+        )  # fmt: skip
+        yield claim, word, ", ".join(f"{line.target} {verdict} ({line.fewer} : {line.more})" for line, verdict in here)
+
+
+def page(lines: Sequence[Line], pooled: Sequence[Together] = (), notes: Sequence[str] = ()) -> Iterator[str]:
+    """The page, in Markdown: verdicts first, then every line with its numbers, then targets taken together."""
+    yield "# The paper's claims on the images that two rows have in common"
+    yield ""
+    yield f"A claim holds on a target, or its opposite does, where a sign test over images has p < {LEVEL} after Holm's"
+    yield "correction among the lines of that claim. Behind each target: images on which the first row needs fewer, and"
+    yield "more. With several seeds an image counts by its mean over them."
+    yield from notes
+    yield ""
+    where = list(dict.fromkeys((line.claim, line.page) for line in lines))
+    rows = [
+        (claim, number_of(name), word, each)
+        for (claim, word, each), (_, name) in zip(verdicts(lines), where, strict=True)
+    ]
+    yield from table_lines(("claim", "table", "verdict", "target by target"), rows)
+    yield ""
+    yield "## Every line"
+    yield ""
+    yield "Queries are means, failures at the budget, and in brackets the means of single seeds."
+    yield ""
+    heads = ("claim", "table", "target", "images", "queries", "fewer / more / equal", "p", "p, Holm", "")
+    yield from table_lines(heads, [_cells(*one) for one in judged(lines)])
+    if pooled:
+        yield ""
+        yield "## All targets of a table together"
+        yield ""
+        yield "Each target weighs the same, however many images it has, and a photograph is turned with all its copies:"
+        yield "p is the share of 20,000 random turns of whole photographs that speak as clearly as what was seen."
+        yield ""
+        together = [(one.claim, number_of(one.page), str(one.images), f"{one.p:.2g}") for one in pooled]
+        yield from table_lines(("claim", "table", "photographs", "p"), together)
+
+
+def _cells(line: Line, p: float, verdict: str) -> tuple[str, ...]:
+    means = [
+        f"{mean:.0f}" + (f" ({', '.join(f'{one:.0f}' for one in seeds)})" if seeds else "")
+        for mean, seeds in zip(line.means, line.spread, strict=True)
+    ]
+    equal = line.images - line.fewer - line.more
+    return (
+        line.claim, number_of(line.page), line.target, str(line.images), " against ".join(means),
+        f"{line.fewer} / {line.more} / {equal}", f"{line.p:.2g}", f"{p:.2g}", verdict,
+    )  # fmt: skip
+
+
+def number_of(name: str) -> str:
+    """A page as a table says it: the number of one of the paper's tables, else its name."""
+    return name.removeprefix("table")
