@@ -1,4 +1,4 @@
-"""What the driver adds to the target: wall time of an attack over a bare loop of as many rows."""
+"""What the driver adds to target and surrogate: time of an attack over bare loops of as many rows and gradients."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,8 +6,17 @@ import torch
 from torch import Tensor, nn
 
 import dowse
-from benchmarks.figure import Figure, seconds
-from benchmarks.targets import CountingTarget, RandomPrior, cifar_target, imagenet_target, noise_images
+from benchmarks.figure import Figure, cpu_seconds, seconds
+from benchmarks.targets import (
+    CountingPrior,
+    CountingTarget,
+    RandomPrior,
+    cifar_surrogate,
+    cifar_target,
+    imagenet_surrogate,
+    imagenet_target,
+    noise_images,
+)
 
 REPEATS = 3
 
@@ -15,6 +24,11 @@ REPEATS = 3
 def figures() -> Iterator[Figure]:
     yield _overhead("overhead of prgf at 3×224×224", imagenet_target(), noise_images(8, 224), budget=125, goal=1.18)
     yield _overhead("overhead of prgf at 3×32×32", cifar_target(), noise_images(32, 32), budget=600, goal=1.25)
+    for method, large, small in (("prgf", 104, 208), ("gfcs", 8, 60)):
+        images, nets = noise_images(8, 224), (imagenet_target(), imagenet_surrogate())
+        yield _with_gradients(f"overhead of {method} with gradients at 3×224×224", method, *nets, images, large, 1.08)
+        images, nets = noise_images(16, 32), (cifar_target(), cifar_surrogate())
+        yield _with_gradients(f"overhead of {method} with gradients at 3×32×32", method, *nets, images, small, 1.15)
     yield _concurrency()
 
 
@@ -29,6 +43,36 @@ def _overhead_once(net: nn.Module, images: Tensor, budget: int, batch: int) -> f
     target, prior = CountingTarget(net), RandomPrior()
     whole = seconds(lambda: _attack(target, images, prior, budget, q=50, concurrency=8))
     return (whole - prior.seconds) / seconds(lambda: _push(net, images, target.rows, batch))
+
+
+def _with_gradients(
+    name: str, method: str, net: nn.Module, surrogate: nn.Module, images: Tensor, budget: int, goal: float
+) -> Figure:
+    """A method with its surrogate, eight images at once, against the rows and the gradients alone, in CPU seconds."""
+    rows, pulls = _best_batch(net, images), _best_batch(surrogate, images)
+
+    def once() -> tuple[float, str]:
+        target, prior = CountingTarget(net), CountingPrior(surrogate)
+        whole = cpu_seconds(
+            lambda: dowse.attack(
+                target, images, None, method=method, surrogate=prior, eps=1e-3, budget=budget, concurrency=8
+            )
+        )
+        forward = cpu_seconds(lambda: _push(net, images, target.rows, rows))
+        both = cpu_seconds(lambda: _pull(surrogate, images, prior.rows, pulls))
+        asked = f"{target.rows} rows in {forward:.1f} s in batches of {rows}, {prior.rows} gradients in {both:.1f} s"
+        return whole / (forward + both), f"{asked} in batches of {pulls}"
+
+    ratios, words = zip(*(once() for _ in range(REPEATS)), strict=True)
+    return Figure(name, ratios, "at most", goal, words[-1])
+
+
+def _pull(net: nn.Module, images: Tensor, rows: int, batch: int) -> None:
+    """Gradients of a logit through the network and nothing else."""
+    points = images.repeat(-(-batch // len(images)), 1, 1, 1)[:batch]
+    for start in range(0, rows, batch):
+        x = points[: min(batch, rows - start)].clone().requires_grad_()
+        torch.autograd.grad(net(x)[:, 0].sum(), x)
 
 
 def _concurrency() -> Figure:

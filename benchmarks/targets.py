@@ -1,12 +1,18 @@
 """What the benchmarks attack: the demo's classifier at 224×224, a CIFAR ResNet-20 at 32×32, a free prior."""
 
 import time
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from dowse import models
+from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing
+from dowse.core.prior import Prior
 from dowse.machine.cpu import channels_last
+from dowse.maths.losses import Objective
+from dowse.surrogates.folding import folded, open_surrogate
+from dowse.surrogates.prior import SurrogatePrior
 
 
 class CountingTarget:
@@ -32,6 +38,35 @@ class RandomPrior:
         gradient = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
         self.seconds += time.perf_counter() - start
         return gradient
+
+
+class CountingPrior(Prior):
+    """Counts the gradients that a surrogate is asked for; the copies that fill its passes up are none."""
+
+    def __init__(self, net: nn.Module) -> None:
+        self.inner, self.rows = SurrogatePrior(net, Objective("ce", "logits", False)), 0
+
+    def pass_size(self, question: PriorAt | Look | Pull) -> int:
+        return self.inner.pass_size(question)
+
+    def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
+        self.rows += len(x)
+        return self.inner.gradient(x, labels, turns)
+
+    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
+        self.rows += len(x) * (weights is not None)
+        return self.inner.see(x, turns, weights)
+
+
+def imagenet_surrogate() -> nn.Module:
+    """The demo's surrogate, EfficientNet-Lite0 at 3×224×224, as a run opens it."""
+    return open_surrogate("dowse:imagenet_efficientnet_lite0")
+
+
+def cifar_surrogate() -> nn.Module:
+    """A ResNet-32 at 3×32×32 with random weights."""
+    torch.manual_seed(1)
+    return folded(channels_last(models.spec("cifar10_resnet32").build().eval().requires_grad_(False)), (3, 32, 32))
 
 
 def imagenet_target() -> nn.Module:

@@ -7,8 +7,9 @@ from typing import Any
 
 from dowse.core.target import Shape, Target, as_target
 from dowse.running.instructions import Instructions
+from dowse.surrogates.folding import open_surrogate
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike, own_size
-from dowse.targets import input_shape, input_size, open_target, resolve_surrogate
+from dowse.targets import input_shape, input_size, open_target
 
 KEPT = 4
 
@@ -51,7 +52,7 @@ class Networks:
     def _surrogate(self, spec: str, told: Instructions, side: int) -> Surrogate:
         key = ("surrogate", spec, told.device, told.dtype)
         return Surrogate(
-            self._kept(key, lambda: resolve_surrogate(spec).to(told.device, told.dtype)),
+            self._kept(key, lambda: open_surrogate(spec).to(told.device, told.dtype)),
             size=own_size(told.spec.surrogate_size or input_size(spec), side),
             class_offset=told.spec.class_offset,
             smooth=told.spec.smooth,

@@ -17,9 +17,9 @@ from dowse.maths.losses import Objective
 from dowse.settings import Combine
 from dowse.surrogates.ensemble import Ensemble
 from dowse.surrogates.features import LastLayer
+from dowse.surrogates.folding import open_surrogate
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike, resized
-from dowse.targets import resolve_surrogate
 
 
 class SurrogatePrior(Prior):
@@ -44,7 +44,7 @@ class SurrogatePrior(Prior):
         if isinstance(surrogate, nn.Module):
             surrogate = Surrogate(surrogate)
         self.surrogate = surrogate
-        self.net = resolve_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
+        self.net = open_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
         self.target = as_target(self.net)
         self.last_layer = LastLayer(self.net)
         self.objective = Objective(objective.loss, "logits", objective.targeted)

@@ -1,0 +1,111 @@
+"""Surrogates with their batch norms folded: the same function, and left as they are where that is not sure."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dowse.maths.losses import Objective
+from dowse.models.layers import SameConv2d
+from dowse.surrogates.folding import folded
+from dowse.surrogates.prior import SurrogatePrior
+
+SHAPE = (3, 9, 9)
+X = torch.rand(4, *SHAPE, generator=torch.Generator().manual_seed(1))
+
+
+class Small(nn.Module):
+    """Convolutions, batch norms that have seen something, a shortcut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = SameConv2d(3, 5, 3, 2, bias=False), nn.BatchNorm2d(5)
+        self.block = nn.Sequential(nn.Conv2d(5, 5, 3, padding=1), nn.BatchNorm2d(5))
+        self.head = nn.Linear(5, 4)
+        rng = torch.Generator().manual_seed(0)
+        for norm in (self.bn1, self.block[1]):
+            for name in ("weight", "bias", "running_mean", "running_var"):
+                getattr(norm, name).data = torch.rand(5, generator=rng) + 0.3
+        self.eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        logits: Tensor = self.head((y + self.block(y)).mean((2, 3)))
+        return logits
+
+
+class Twice(Small):
+    """A convolution that is called twice, with a batch norm behind it once."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.block[0](self.block(self.conv1(x))).mean((2, 3)))
+        return logits
+
+
+class Heard(Small):
+    """What stands before the batch norm is used elsewhere too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv1(x)
+        logits: Tensor = self.head((y + self.bn1(y)).mean((2, 3)))
+        return logits
+
+
+class ByValue(Small):
+    """Goes another way where the image is dark."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x if x.mean() > 0.1 else 1 - x)
+
+
+def norms(net: nn.Module) -> int:
+    return sum(isinstance(layer, nn.BatchNorm2d) for layer in net.modules())
+
+
+def test_a_folded_network_has_the_same_logits_gradients_and_features() -> None:
+    net = Small()
+    net.steady = True  # type: ignore[assignment]
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    made = folded(net, SHAPE)
+    assert (norms(net), norms(made)) == (2, 0)
+    assert made.steady
+    assert not any(p.requires_grad for p in made.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    torch.testing.assert_close(made(X), net(X))
+    plain, fast = (SurrogatePrior(one, Objective("ce", "logits", False)) for one in (net, made))
+    y = torch.tensor([0, 1, 2, 3])
+    torch.testing.assert_close(fast.gradient(X, y), plain.gradient(X, y))
+    seen, expected = (prior.see(X, torch.zeros(4, dtype=torch.int64)) for prior in (fast, plain))
+    torch.testing.assert_close(seen[0].features, expected[0].features)
+
+
+@pytest.mark.parametrize("kind", [Heard, ByValue])
+def test_what_cannot_be_folded_for_sure_is_left_as_it_is(kind: type[Small]) -> None:
+    net = kind()
+    assert folded(net, SHAPE) is net
+
+
+def test_a_convolution_that_is_used_twice_is_left_as_it_is() -> None:
+    net = Twice()
+    made = folded(net, SHAPE)
+    torch.testing.assert_close(made(X), net(X))
+
+
+def test_training_weights_that_learn_and_hooks_are_left_alone() -> None:
+    training, learning, hooked = Small().train(), Small().requires_grad_(True), Small()
+    hooked.head.register_forward_hook(lambda layer, given, made: made * 2)
+    for net in (training, learning, hooked):
+        assert folded(net, SHAPE) is net
+
+
+def test_a_net_that_fails_on_the_noise_is_left_as_it_is() -> None:
+    net = Small()
+    assert folded(net, (4, 9, 9)) is net
+
+
+def test_a_folded_form_that_answers_otherwise_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dowse.surrogates import folding
+
+    monkeypatch.setattr(folding, "fuse_conv_bn_eval", lambda conv, norm: conv)
+    net = Small()
+    assert folded(net, SHAPE) is net
