@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import NoReturn
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from dowse.errors import InputError
 from dowse.targets.http.bearer_token import Token
@@ -50,13 +52,15 @@ class ModelClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url, self._timeout, self._token, self._clock = url, timeout, token, clock
+        self._infer = httpx.URL(f"{url}/infer")
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        self._client = httpx.Client(limits=limits, transport=transport)
+        # the transport itself: a client's cookies, redirects and merging of what never changes cost as much again
+        self._transport = transport or httpx.HTTPTransport(limits=limits, proxy=_proxy(self._infer))
         self._shown: Token | None = None
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._transport.close()
 
     def hidden(self, text: str) -> str:
         """A text, such as what the server says, without the token in it."""
@@ -64,13 +68,13 @@ class ModelClient:
 
     def metadata(self) -> bytes:
         """What the server says of the model; a Failure if it says nothing."""
-        return self._request("GET", self.url, max(self._timeout, AT_LEAST_FOR_METADATA)).body
+        return self._request("GET", httpx.URL(self.url), max(self._timeout, AT_LEAST_FOR_METADATA)).body
 
     def infer(self, message: Message) -> Message:
         """What the server answers to a request; a Failure if it does not."""
-        return self._request("POST", f"{self.url}/infer", self._timeout, message)
+        return self._request("POST", self._infer, self._timeout, message)
 
-    def _request(self, method: str, url: str, timeout: float, message: Message | None = None) -> Message:
+    def _request(self, method: str, url: "httpx.URL", timeout: float, message: Message | None = None) -> Message:
         try:
             token = self._shown = self._token()
         except InputError as error:
@@ -86,13 +90,18 @@ class ModelClient:
         except httpx.HTTPError as error:
             _fail("the request failed", error, token, transient=False)
 
-    def _exchange(self, method: str, url: str, timeout: float, message: Message | None, token: Token | None) -> Message:
-        headers = dict(message.headers) if message else {}
+    def _exchange(
+        self, method: str, url: "httpx.URL", timeout: float, message: Message | None, token: Token | None
+    ) -> Message:
+        headers = {"User-Agent": "dowse", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+        headers |= dict(message.headers) if message else {}
         if token is not None:
             headers["Authorization"] = token.header()
+        limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
         body = message.body if message else None
         begun = self._clock()
-        with self._client.stream(method, url, content=body, headers=headers, timeout=timeout) as response:
+        request = httpx.Request(method, url, headers=headers, content=body, extensions=limits)
+        with closing(self._transport.handle_request(request)) as response:
             parts = []
             for part in response.iter_bytes():
                 if self._clock() - begun > timeout:
@@ -102,6 +111,13 @@ class ModelClient:
             if response.is_success:
                 return Message(answer, response.headers)
             raise _refusal(response, answer, token)
+
+
+def _proxy(url: "httpx.URL") -> str | None:
+    """The proxy that the environment names for a URL (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY)."""
+    named = getproxies()
+    proxy = None if proxy_bypass(url.netloc.decode()) else named.get(url.scheme) or named.get("all")
+    return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
 
 
 def check_url(url: str) -> str:
