@@ -66,5 +66,7 @@ class Averaging(CosineEstimation):
             return self.uniform(q, x, rng)  # line 9
 
         probes, state = yield from self.probe(state, x, f, directions)  # line 10: [f(x + σu) − f(x)] / σ
+        if self.mu is None:
+            state = self.tracked(state, x, probes, 0.0, torch.ones(q))
         ĝ_U = probes.gradient(x.shape)  # lines 7, 8, 10, 11: the mean of slope · u, Eq. (5)
         return μ * v + (1 - μ) * unit(ĝ_U), state.next  # line 12: Eq. (B.1), with a subspace Eq. (B.5)

@@ -8,6 +8,7 @@ from torch import Tensor
 from dowse.core.flow import Flow
 from dowse.errors import count, positive
 from dowse.estimators.base import Estimator
+from dowse.estimators.noise import NO_NOISE, Noise
 from dowse.estimators.probing import Probes
 from dowse.estimators.sigma import SCOUTS, Draw, SigmaPolicy
 from dowse.maths.sampling import sphere
@@ -23,12 +24,16 @@ class State:
         iteration: How many iterates were estimated at.
         norm: The last estimate of ‖∇f‖₂, Eq. (16).
         a_square: The last estimate of A², Appendix C.
+        slope: The last slope of f along the transfer gradient, turned so that it is not negative.
+        noise: What is known of the target's noise, where an estimator asks for it.
     """
 
     sigma: float
     iteration: int = 0
     norm: float = 0.0
     a_square: float = 0.0
+    slope: float = 0.0
+    noise: Noise = NO_NOISE
 
     @property
     def next(self) -> "State":

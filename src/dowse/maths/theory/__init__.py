@@ -3,8 +3,8 @@
 "Improving Black-box Adversarial Attacks with a Transfer-based Prior" (NeurIPS 2019), Sec. 3 and Appendices
 A to C. Throughout, α = vᵀ∇f/‖∇f‖ is the cosine of the prior v, A² = ‖VVᵀ∇f‖²/‖∇f‖² the share of the gradient
 inside the subspace spanned by the d columns of V, and q the number of random directions. `bias` is about
-P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first;
-`span`, of a later paper, about several priors.
+P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first, `noise` about
+that where answers are noisy; `span`, of a later paper, about several priors.
 
 Differences to the paper:
 - λ* is J/(J + (K−J)) where Eqs. (12) and (18) print J/K. Factored, J and K−J are both positive: it is the
@@ -14,7 +14,15 @@ Differences to the paper:
 - Estimates are noisy, so α² > 1 is taken for what it says: the prior is the gradient.
 """
 
-from dowse.maths.theory.bias import lambda_star, lambda_star_subspace, objective, objective_subspace, rgf_loss
+from dowse.maths.theory.bias import (
+    lambda_star,
+    lambda_star_before_fix,
+    lambda_star_subspace,
+    objective,
+    objective_subspace,
+    rgf_loss,
+)
+from dowse.maths.theory.noise import norm_square_leaning, norm_square_noisy
 from dowse.maths.theory.norms import a_square, gradient_norm
 from dowse.maths.theory.span import objective_span, prior_share
 from dowse.maths.theory.weight import (
@@ -37,10 +45,13 @@ __all__ = [
     "expected_cosine_subspace",
     "gradient_norm",
     "lambda_star",
+    "lambda_star_before_fix",
     "lambda_star_subspace",
     "mu_star",
     "mu_star_approximate",
     "mu_star_subspace",
+    "norm_square_leaning",
+    "norm_square_noisy",
     "objective",
     "objective_span",
     "objective_subspace",

@@ -147,6 +147,33 @@ def lambda_star_subspace(alpha_square: float, a_square: float, d: int, q: int) -
     return J / (J + K_minus_J)  # Eq. (18)
 
 
+def lambda_star_before_fix(alpha_square: float, a_square: float, d: int, q: int, D: int) -> float:
+    """λ* with the data prior as the authors' code had it until 2023-09-09, for comparison.
+
+    Where the quotient of Eq. (18) lies in (0, 1) it was taken, whichever case it belongs to; elsewhere D decided, not d
+    and A²: 1 as soon as α²(D + 2q − 2) ≥ 1, else 0.
+
+    >>> [round(lambda_star_before_fix(α**2, 0.5, 1000, 50, D=10_000), 3) for α in (0.0, 0.015, 0.1, 0.2, 0.3)]
+    [0.0, 1.0, 0.013, 0.054, 1.0]
+
+    Args:
+        alpha_square: α², at least 0.
+        a_square: A², at least 0.
+        d: dimension of the subspace, at least 1.
+        q: number of directions, at least 1.
+        D: dimension of the input.
+    """
+    count(d=d, q=q, D=D)
+    _check_square(alpha_square=alpha_square, a_square=a_square)
+    if alpha_square >= 1:
+        return 1.0
+    J = a_square * (a_square - alpha_square * (d + 2 * q - 2))
+    K = a_square**2 + alpha_square**2 * d**2 - 2 * a_square * alpha_square * (q + d * q - 1)
+    if K != 0 and 0 < J / K < 1:
+        return J / K
+    return float(alpha_square * (D + 2 * q - 2) >= 1)
+
+
 def _share(first: float, second: float, q: int) -> float:
     """(∇fᵀE[ĝ])²/E‖ĝ‖² from ∇fᵀC∇f and ∇fᵀC²∇f, the fraction of Eq. (9); 0 where ĝ = 0."""
     if first <= 0:
