@@ -38,6 +38,10 @@ def norm_square_leaning(
     (1−λ)·(‖∇f‖² − (vᵀ∇f)²)/(D−1). Noise adds τ²/‖δ‖² to it; where signs alternate, the error of v's own slope is seen
     too, of variance 2τ²/‖δ‖², λ times. (vᵀ∇f)² itself is seen too large by as much.
 
+    >>> import torch
+    >>> norm_square_leaning(torch.tensor([1.0, -1.0]), torch.ones(2), along=2.0, lam=0.0, per=3)
+    10.0
+
     Args:
         slopes: the finite differences along the q directions, (q,), q at least 2.
         signs: 1 or −1 for each, (q,).
