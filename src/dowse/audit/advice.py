@@ -46,7 +46,10 @@ def _model(audit: "Audit") -> Iterator[Advice]:
     halves = {norm: one.falls_within(0.5) for norm, one in audit.standings.items() if one.right}
     quick = {norm: half for norm, half in halves.items() if half <= QUICK}
     if quick:
-        said = " and ".join(f"{queries(half)} queries in {norm_sign(norm)}" for norm, half in quick.items())
+        said = " and ".join(
+            f"{queries(half)} queries in {' and '.join(norm_sign(norm) for norm in quick if quick[norm] == half)}"
+            for half in dict.fromkeys(quick.values())
+        )
         yield Advice(
             f"Half of the pictures fall within {said}: a limit on queries does not save this model. Adversarial "
             "training moves these numbers; what a defence in front of it is worth, the same command says.",
@@ -69,9 +72,10 @@ def _sharper(audit: "Audit") -> Iterator[Advice]:
     few = next((one for one in audit.standings.values() if 0 < one.right < FEW), None)
     if few is not None:
         low, high = few.interval_of_half()
+        within = queries(low) if low == high else f"{queries(low)} to {queries(high)}"
         yield Advice(
-            f"These are {plural(few.right, 'picture')}: of all pictures like them, half fall within {queries(low)} to "
-            f"{queries(high)} queries in {norm_sign(few.norm)} (95 %). More pictures narrow that."
+            f"These are {plural(few.right, 'picture')}: of all pictures like them, half fall within {within} queries "
+            f"in {norm_sign(few.norm)} (95 %). More pictures tell more."
         )
     for finding in audit.look.notes:
         if finding["remedy"]:
@@ -118,4 +122,6 @@ def _again(audit: "Audit", options: Mapping[str, str]) -> str | None:
 
 
 def _sentence(words: str) -> str:
+    """A remedy as a sentence of a page, where no letter stands for code."""
+    words = words.replace("`", "")
     return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?")) else ".")

@@ -111,7 +111,8 @@ class Verdict:
             return ""
         if self.requirement.share is None:
             return f"{100 * low:.0f} % to {100 * high:.0f} %"
-        return f"{low:,.0f} to {'∞' if math.isinf(high) else f'{high:,.0f}'}"
+        least, most = ("∞" if math.isinf(end) else f"{end:,.0f}" for end in (low, high))
+        return least if least == most else f"{least} to {most}"
 
     def __str__(self) -> str:
         return f"{self.requirement.text} [{norm_sign(self.norm)}]: {self.word}, {self.said}"

@@ -138,7 +138,7 @@ def _strongest(audit: Audit) -> list[Listing]:
 def _look(audit: Audit) -> Listing:
     """What was found before the first attack."""
     lines = [
-        Line(one["check"], (one["verdict"], one["found"], one["remedy"] or NONE))
+        Line(one["check"], (one["verdict"], one["found"], one["remedy"].replace("`", "") or NONE))
         for one in audit.look.preflight["findings"]
     ]
     return Listing("The first look", ("Looked at", "Verdict", "Found", "What to do"), lines, range(4), "options look")
