@@ -84,10 +84,11 @@ def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[lis
         for page in pages:
             differences: dict[str, dict[str, float]] = {}
             for target, cells in tables.get(page, {}).items():
-                if {better, other} <= cells.keys() and (both := common(cells[better], cells[other])):
-                    first, second = costs(cells[better], both), costs(cells[other], both)
+                rows = [begun(cells[row]) for row in (better, other) if row in cells]
+                if len(rows) == 2 and (both := common(*rows)):
+                    first, second = (costs(row, both) for row in rows)
                     paired, name = compare(first, second), names.get(target, target)
-                    means = [[_mean(one, both) for one in cells[row]] for row in (better, other)]
+                    means = [[_mean(one, both) for one in row] for row in rows]
                     spread = (means[0], means[1]) if max(map(len, means)) > 1 else ((), ())
                     lines.append(
                         Line(words, page, name, paired.n, (fmean(means[0]), fmean(means[1])), paired.wins,
@@ -100,10 +101,15 @@ def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[lis
     return lines, pooled
 
 
+def begun(cell: Seeds) -> Seeds:
+    """The seeds of a cell that have attacked an image."""
+    return [one for one in cell if one.attacked]
+
+
 def common(*cells: Seeds) -> list[str]:
-    """The images that every seed of every cell attacked."""
+    """The images that every seed of every cell attacked; none where a cell has no seed."""
     found = [one.by_image() for cell in cells for one in cell]
-    return [image for image in found[0] if all(image in other for other in found)] if found else []
+    return [image for image in found[0] if all(image in other for other in found)] if all(cells) else []
 
 
 def costs(cell: Seeds, images: Iterable[str]) -> dict[str, float]:

@@ -43,7 +43,7 @@ OTHERS = ("bandits", "inception")  # pages beside the paper's tables
 
 def words_of(cell: Seeds) -> str:
     """A cell in a table: success and queries with the first seed, how many images they stand for, the seeds' spread."""
-    begun = [one for one in cell if one.attacked]
+    begun = claims.begun(cell)
     if len(begun) < 2:
         return _words_of(cell[0])
     made = [summarize(one.rows) for one in begun]

@@ -98,6 +98,8 @@ def test_an_image_counts_by_its_mean_over_seeds_and_the_table_has_their_spread(
     ((line,), _) = claims.lines_of({"table1": {"net": {"better": [first, again], "other": [other]}}}, {})
     assert (line.fewer, line.more) == (1, 2)  # 20 against 15, 30 against 35, 515 against 25
     assert line.spread == ([20, pytest.approx(1070 / 3)], [25])
+    (later, _) = claims.lines_of({"table1": {"net": {"better": [first, again, EMPTY], "other": [other]}}}, {})
+    assert later == [line]  # a seed that has not begun says nothing
     words = results.words_of([first, again])
     assert words == "100.0% [44%, 100%] / 20 / 20 (3); 2 seeds 66.7%–100.0% / 20–35"
 
