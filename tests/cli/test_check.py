@@ -92,7 +92,7 @@ def test_a_target_that_fails_is_shown_as_it_speaks(nets):
         ("nan", "answer", "wrong", "mend the target"),
         ("chance", "determinism", "wrong", "succeeds by chance"),
         ("noise", "determinism", "note", "repeats=4"),
-        ("rounded", "rounding", "note", "larger sigma="),
+        ("rounded", "rounding", "note", "starts as long as a step"),
         ("flat", "answer", "wrong", "scale of its input"),
         ("company", "batch", "wrong", "Call eval()"),
         ("bare", "answer", "wrong", "scores (n, K)"),
