@@ -34,7 +34,8 @@ $(DEV): $(MADE) pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
 	touch $(CORE) $@
 
-$(DEMO): $(MADE) constraints.txt requirements-demo.txt
+$(DEMO): $(MADE) pyproject.toml constraints.txt requirements-demo.txt
+	$(PIP) -e '.[onnx]'
 	$(PIP) --no-deps -r requirements-demo.txt
 	touch $@
 

@@ -71,7 +71,7 @@ class RunSpec(ExperimentSettings):
         content["target"] = without_pace(without_password(self.target))
         content["options"] = {name: self._plain(name, value) for name, value in self.options.items()}
         content["surrogate"] = [without_password(spec) for spec in self.surrogate]
-        content["weights"] = {without_password(spec): digest for spec, digest in self.weights.items()}
+        content["weights"] = {without_pace(without_password(spec)): digest for spec, digest in self.weights.items()}
         unsaid = {name for name, before in CAME_LATER.items() if content[name] == before}
         return {name: value for name, value in content.items() if name not in NO_PART_OF_THE_ID | unsaid}
 
@@ -93,12 +93,14 @@ class PlannedRun:
         title: What the method is called in tables; unlike the spec's method it says the options that were given.
         count: How many images, from the first; None is all.
         target_name: What the target is called in tables; None leaves it to its spec.
+        backend: What runs its target, "torch" or "onnxruntime", for the record; None where there is nothing to choose.
     """
 
     spec: RunSpec
     title: str
     count: int | None
     target_name: str | None = None
+    backend: str | None = None
 
     @property
     def target(self) -> str:

@@ -17,12 +17,14 @@ class Instructions:
         log_answers: Whether answers are logged.
         save: What becomes of adversarial images; "png" has each rounded and asked about again.
         device: Where torch networks live.
+        backend: "onnxruntime" if that runs the target, a torch network; None has its spec opened as it is.
     """
 
     spec: RunSpec
     log_answers: bool = True
     save: Save = "safetensors"
     device: str = "cpu"
+    backend: str | None = None
 
     @property
     def dtype(self) -> torch.dtype:

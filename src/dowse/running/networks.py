@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from torch import Tensor
+
 from dowse.core.target import Shape, Target, as_target
 from dowse.running.instructions import Instructions
 from dowse.surrogates.folding import open_surrogate
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike, own_size
 from dowse.targets import input_shape, input_size, open_target
+from dowse.targets.fast import ONNXRUNTIME, open_fast
 
 KEPT = 4
 
@@ -34,14 +37,16 @@ class Networks:
             self._shapes[spec] = input_shape(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
         return self._shapes[spec]
 
-    def target(self, told: Instructions) -> Target:
-        """The target of a run."""
+    def target(self, told: Instructions, like: Tensor) -> Target:
+        """The target of a run on images like (C, H, W)."""
 
         def make() -> Target:
+            if told.backend == ONNXRUNTIME:
+                return open_fast(told.spec.target, like)
             asked = self._open.pop((told.spec.target,), None)
             return (asked or open_target(self.live.get(told.spec.target, told.spec.target))).to(told.device, told.dtype)
 
-        target: Target = self._kept((told.spec.target, told.device, told.dtype), make)
+        target: Target = self._kept((told.spec.target, told.device, told.dtype, told.backend), make)
         return target
 
     def surrogates(self, told: Instructions, side: int) -> list[SurrogateLike]:

@@ -13,6 +13,7 @@ from dowse.experiment.spec import PlannedRun
 from dowse.images.class_names import names_of, with_names
 from dowse.images.image_set import ImageSource, in_channels
 from dowse.images.sources import open_images
+from dowse.running.backend import Backends, backend_of
 from dowse.running.engines import Engine
 from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
@@ -83,10 +84,14 @@ def run_plans(
     log_answers, device = manner.get("log_answers", True), manner.get("device", "cpu")
     finished = []
     with StoreWriter(out, manner.get("command", ()), keep_answers=manner.get("keep_answers", False)) as store:
+        backends = Backends(plans, len(images), store, device, report.message)
         for plan in plans:
-            told = Instructions(spec=plan.spec, log_answers=log_answers, save=save, device=device)
             size, channels = table.fitting(engine.input_shape(plan.spec.target))
             seen = in_channels(with_names(images, names_of(plan.spec.target)), channels)
+            plan = backends.settled(plan, seen, size)
+            told = Instructions(
+                spec=plan.spec, log_answers=log_answers, save=save, device=device, backend=backend_of(plan)
+            )
             run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt)
             engine.run(told, run)
             finished.append(run.finish())

@@ -46,7 +46,7 @@ class _Worker:
         surrogates = networks.surrogates(told, first.x.shape[-1])
         self.tracer = Tracer(Accept(spec.accept))
         self.run = Run(
-            networks.target(told),
+            networks.target(told, first.x),
             spec,
             first.x.to(told.device, told.dtype),
             attack=spec.attack,

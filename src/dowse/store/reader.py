@@ -38,6 +38,7 @@ class RunInfo:
         count: How many images it was last asked to run, of those that can be read.
         skipped: Images that could not be read, and why.
         target_name: What its target is called, if it was given a name.
+        backend: What runs its target, "torch" or "onnxruntime"; None where nobody chose, which is torch for networks.
         own_labels: Whether its images had no labels, so that each was attacked as what the target took it for.
     """
 
@@ -49,6 +50,7 @@ class RunInfo:
     count: int
     skipped: dict[str, str]
     target_name: str | None = None
+    backend: str | None = None
     own_labels: bool = False
 
 

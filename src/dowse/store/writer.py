@@ -69,10 +69,12 @@ class StoreWriter(StoreSession):
 
     def _content(self, plan: PlannedRun, entries: Sequence[Entry]) -> str:
         """A run's content, and beside it what else a reader should know; a name once given stays until another is."""
-        known = {run.id: run.target_name for run in self.runs()} if plan.target_name is None else {}
-        name = plan.target_name or known.get(plan.spec.id)
+        known = next((run for run in self.runs() if run.id == plan.spec.id), None)
+        name = plan.target_name or (known and known.target_name)
+        backend = plan.backend or (known and known.backend)
         beside = {"own_labels": own_labels(plan.spec.image_set) or all(entry.label is None for entry in entries)}
-        return json.dumps({**plan.spec.content(), BESIDE: beside | ({"target_name": name} if name else {})})
+        said = {key: value for key, value in (("target_name", name), ("backend", backend)) if value}
+        return json.dumps({**plan.spec.content(), BESIDE: beside | said})
 
     def claim(self, run: str, budget: int, limit: int) -> tuple[int, Past] | None:
         """Take the first task of a run among its first `limit` that is not done and that no living process has.

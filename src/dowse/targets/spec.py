@@ -27,6 +27,7 @@ Resolved = Target | nn.Module
 
 TORCH_KINDS = ("dowse", "torch", "torchvision", "timm", "hf")
 KINDS = (*TORCH_KINDS, "python", "onnx", "tflite", "http", "https")
+BACKEND = "backend"  # of torch kinds: torch, or auto, which lets a run take onnxruntime where that is faster
 PACE = ("rate", "connections", "timeout", "retries", "longest_wait")  # what changes no answer, only when it comes
 
 
@@ -100,15 +101,17 @@ def with_rate(specs: Iterable[str], rate: float) -> tuple[str, ...]:
 def without_pace(spec: str) -> str:
     """A spec without the options that change no answer, so that a run may go on at another rate.
 
-    What is no spec is left as it is.
+    Which backend runs a torch network is one of them: a store remembers it for each run. What is no spec is left as it
+    is.
     """
-    if "://" not in spec:
+    if "://" not in spec and BACKEND not in spec:
         return spec
     try:
         parsed = parse_spec(spec)
     except InputError:
         return spec
-    kept = {name: value for name, value in parsed.options.items() if name not in PACE}
+    pace = PACE if parsed.kind.startswith("http") else (BACKEND,) if parsed.kind in TORCH_KINDS else ()
+    kept = {name: value for name, value in parsed.options.items() if name not in pace}
     return spec if kept == dict(parsed.options) else replace(parsed, options=kept).text
 
 
@@ -145,7 +148,8 @@ def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any)
 
 def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
     if spec.kind in TORCH_KINDS:
-        return torch_targets.load(spec.kind, spec.name, options)
+        own = {name: value for name, value in options.items() if name != BACKEND}
+        return torch_targets.load(spec.kind, spec.name, own)
     if spec.kind == "python":
         return torch_targets.from_python(spec.name, options)
     if spec.kind == "onnx":

@@ -1,0 +1,190 @@
+"""The fast path: onnxruntime runs a torch network where it answers the same and sooner, and a store remembers that."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dowse.errors import InputError
+from dowse.experiment.file import make_experiment
+from dowse.experiment.spec import RunSpec
+from dowse.running.engines import LocalEngine
+from dowse.running.progress import Reporter
+from dowse.running.run_experiment import run_experiment
+from dowse.store import Store
+from dowse.targets import fast, resolve_target
+from dowse.targets.onnx import OnnxTarget
+
+pytest.importorskip("onnxruntime")
+HERE = "torch:tests.unit.test_backend"
+SPEC = f"{HERE}:tiny"
+X = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Tiny(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.body(x)
+        return scores
+
+
+class ByValue(Tiny):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x if x.mean() > 0.4 else -x)
+
+
+class Noisy(Tiny):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + torch.rand(())
+
+
+class Counting(Tiny):
+    """Answers otherwise once it was asked for the eighth time: a state that no trace holds."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().forward(x) + self.calls // 8
+
+
+class Named(Tiny):
+    """Answers with a dictionary."""
+
+    def forward(self, x: Tensor) -> Any:
+        return {"logits": super().forward(x)}
+
+
+tiny, by_value, noisy, counting, named = Tiny, ByValue, Noisy, Counting, Named
+
+
+@pytest.fixture(autouse=True)
+def eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every run is worth it and any speed is welcome: no test is to depend on a clock."""
+    monkeypatch.setenv("DOWSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("DOWSE_BACKEND")
+    monkeypatch.setattr(fast, "WORTH", 0.0)
+    monkeypatch.setattr(fast, "FASTER", 0.0)
+    return tmp_path
+
+
+def test_a_network_that_answers_the_same_is_run_by_onnxruntime() -> None:
+    choice = fast.choose_backend(SPEC, X, 1000)
+    assert choice.backend == fast.ONNXRUNTIME
+    assert choice.words is not None
+    assert choice.words.startswith(f"onnxruntime runs {SPEC}, ")
+    assert "#backend=torch refuses" in choice.words
+    target, net = fast.open_fast(SPEC, X[0]), resolve_target(SPEC)
+    assert isinstance(target, OnnxTarget)
+    for n in (1, 2, 5):
+        points = torch.rand(n, 3, 8, 8)
+        torch.testing.assert_close(target(points), net(points), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("by_value", "looks at values"), ("noisy", None), ("named", None), ("counting", "otherwise")]
+)
+def test_what_is_not_sure_to_be_the_same_stays_with_torch(name: str, words: str | None) -> None:
+    choice = fast.choose_backend(f"{HERE}:{name}", X, 1000)
+    assert choice.backend == fast.TORCH
+    assert (choice.words is None) == (words is None)
+    assert words is None or words in str(choice.words)
+
+
+def test_a_file_of_other_weights_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(net: nn.Module, path: Path, shape: Any, *, known: bool) -> None:
+        with torch.no_grad():
+            next(net.parameters()).mul_(1.01)
+            trace(net, path, shape, known=known)
+            next(net.parameters()).div_(1.01)
+
+    trace = fast._trace
+    monkeypatch.setattr(fast, "_trace", other)
+    choice = fast.choose_backend(SPEC, X, 1000)
+    assert choice.backend == fast.TORCH
+    assert "would answer otherwise" in str(choice.words)
+    with pytest.raises(InputError, match="answers otherwise than torch"):
+        fast.open_fast(SPEC, X[0])
+
+
+def test_small_runs_slow_files_and_missing_packages_stay_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast, "FASTER", float("inf"))
+    assert "times as fast" in str(fast.choose_backend(SPEC, X, 1000).words)
+    monkeypatch.setattr(fast.importlib.util, "find_spec", lambda name: None)
+    assert fast.choose_backend(SPEC, X, 1000) == fast.Choice(words=f"torch runs {SPEC}: {fast.GAIN}")
+    monkeypatch.setattr(fast, "WORTH", float("inf"))
+    assert fast.choose_backend(SPEC, X, 1000) == fast.Choice()
+
+
+def test_who_may_be_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec, may in {
+        SPEC: True, "dowse:cifar10_resnet20": True, f"{SPEC}#backend=torch": False, f"{SPEC}#backend=auto": True,
+        f"jpeg:75+{SPEC}": False, "onnx:net.onnx": False, "python:a.b:c": False, "http://127.0.0.1/v2/models/m": False,
+    }.items():  # fmt: skip
+        assert fast.may_be_fast(spec) == may
+    with pytest.raises(InputError, match="backend='tensorrt' is unknown"):
+        fast.may_be_fast(f"{SPEC}#backend=tensorrt")
+    monkeypatch.setenv("DOWSE_BACKEND", "torch")
+    assert not fast.may_be_fast(SPEC)
+
+
+def test_the_backend_is_no_part_of_a_runs_id() -> None:
+    plain, refused = (
+        RunSpec(target=target, image_set="i", weights={target: "w"}) for target in (SPEC, f"{SPEC}#backend=torch")
+    )
+    assert plain.id == refused.id
+
+
+class Told(Reporter):
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+def run(folder: Path, target: str = SPEC, budget: int = 20, **more: Any) -> list[str]:
+    np.savez(folder / "images.npz", images=(255 * X.permute(0, 2, 3, 1)).byte().numpy())
+    said = {
+        "name": "t", "target": target, "method": {"name": "square"}, "eps": 0.05, "budget": budget,
+        "images": {"path": str(folder / "images.npz"), "labels": "target"}, **more,
+    }  # fmt: skip
+    told = Told()
+    run_experiment(make_experiment(said, source="test"), folder / "out", LocalEngine(), report=told)
+    return [message for message in told.messages if "onnxruntime" in message]
+
+
+def recorded(folder: Path) -> list[str | None]:
+    with Store(folder / "out") as store:
+        return [run.backend for run in store.runs()]
+
+
+def test_a_run_says_once_what_runs_it_and_goes_on_so(eager: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (line,) = run(eager)
+    assert line.startswith("onnxruntime runs")
+    assert recorded(eager) == [fast.ONNXRUNTIME]
+    with pytest.raises(InputError, match=r"refuses onnxruntime\. A run that was begun through onnxruntime goes on so"):
+        run(eager, f"{SPEC}#backend=torch", budget=40)
+    monkeypatch.setattr(fast, "WORTH", float("inf"))
+    assert run(eager, budget=40) == []
+    assert recorded(eager) == [fast.ONNXRUNTIME]
+
+
+def test_a_run_that_was_begun_with_torch_goes_on_with_torch(eager: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(eager, f"{SPEC}#backend=torch") == []
+    assert recorded(eager) == [None]
+    opened: list[str] = []
+    monkeypatch.setattr("dowse.running.networks.open_fast", lambda spec, like: opened.append(spec))
+    assert run(eager, budget=40) == []
+    assert recorded(eager) == [None]
+    assert opened == []
+
+
+def test_double_precision_and_the_targets_own_gradient_stay_with_torch(eager: Path) -> None:
+    assert run(eager, dtype="float64") == run(eager, method={"name": "whitebox"}) == []
+    assert recorded(eager) == [None, None]
