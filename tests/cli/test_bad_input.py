@@ -109,6 +109,8 @@ BAD = [
     # what contradicts itself
     (said(rate="3"), "a limit of http targets"),
     (said(engine="local", workers="2"), "say engine processes"),
+    (said(workers="0"), "'0' is neither auto nor a whole number"),
+    (said(workers="all"), "'all' is neither auto nor a whole number"),
     (said(address="127.0.0.1:1"), "for the engine ray"),
     (said(lam="0.5"), "rgf has no option 'lam'"),
     (said(method="os:system"), "--trust os"),

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dowse.cli import app
-from dowse.cli.running import share_of_rate
+from dowse.cli.running import share_of_rate, worker_count
 from dowse.errors import InputError
 from dowse.machine.cpu import usable_cores
 from dowse.store import Store
@@ -132,6 +132,11 @@ def test_a_rate_that_cannot_be_kept_is_an_error(words: list[str], said: str) -> 
     result = dowse(*words, *([] if "--rate" in words else ["--rate", "3"]))
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_auto_is_a_worker_for_each_core() -> None:
+    assert worker_count("auto") == usable_cores()
+    assert worker_count("3") == worker_count(3) == 3
 
 
 def test_workers_share_the_rate() -> None:

@@ -49,6 +49,21 @@ def folder(text: str | Path) -> Path:
     return Path(text)
 
 
+def worker_count(text: str | int) -> int:
+    """How many workers are meant: a number, or "auto", which is one for each core that this process may use."""
+    from dowse.machine.cpu import usable_cores
+
+    if str(text).strip() == "auto":
+        return usable_cores()
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is neither auto nor a whole number of at least 1")
+    return number
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manner:
     """How to run an experiment; each field is an option of `dowse run` and of `dowse attack`."""
@@ -68,7 +83,13 @@ class Manner:
     ] = None
     workers: Annotated[
         int | None,
-        _option("--workers", "-j", min=1, help="How many workers; by default as many as there is room for."),
+        _option(
+            "--workers",
+            "-j",
+            parser=worker_count,
+            metavar="N|auto",
+            help="How many workers, auto for one a core; by default as many as there is room for.",
+        ),
     ] = None
     address: Annotated[str | None, _option(help="Ray: a cluster's address; left out, Ray runs on this machine.")] = None
     cpus_per_worker: Annotated[float | None, _option(help="Ray: CPUs that a worker reserves; 1 by default.")] = None
