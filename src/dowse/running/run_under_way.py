@@ -92,6 +92,7 @@ class RunUnderWay:
     interrupt: Interrupt
     replayed: list[Replayed] = field(default_factory=list)
     failures: int = 0
+    limit: int = -1
     shape: Size | None = None
 
     def __post_init__(self) -> None:
@@ -183,7 +184,10 @@ class RunUnderWay:
 
     def _announce(self) -> None:
         """Tell the store what is asked for: as many images as wanted, beside those that cannot be read; and tally."""
-        self.limit, self.count = self.store.begin(self.plan, self.path, self.images.entries)
+        before, (self.limit, self.count) = self.limit, self.store.begin(self.plan, self.path, self.images.entries)
+        if before == self.limit:  # an image that cannot be read, or can again, ended no other
+            self.snapshot = replace(self.snapshot, total=self.count)
+            return
         rows = self._counted().rows
         self.snapshot = replace(
             self.snapshot,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dowse.core.result import End
 from dowse.store.row import Row
@@ -23,7 +24,7 @@ class Counted:
     stored: list[Row]
     unfinished: int
 
-    @property
+    @cached_property
     def attacked(self) -> list[Row]:
         """Of the rows that are done, all but those that the target got wrong from the start or failed on."""
         return [row for row in self.rows if row.end.attacked]
@@ -43,7 +44,7 @@ def count_rows(rows: Iterable[Row], budget: int, count: int, skipped: Collection
     limit = places(count, skipped)
     stored = [row for row in rows if row.position < limit and row.position not in skipped]
     cut = [row.within(budget) for row in stored]
-    done = [replace(row, budget=budget) for row in cut if not row.goes_on(budget)]
+    done = [row if row.budget == budget else replace(row, budget=budget) for row in cut if not row.goes_on(budget)]
     return Counted(done, [row for row in cut if row.goes_on(budget)], stored, max(0, count - len(done)))
 
 

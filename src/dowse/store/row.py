@@ -107,10 +107,13 @@ class Row:
     @classmethod
     def of(cls, values: dict[str, Any]) -> "Row":
         """A row of the columns of the database; those that an older store does not have are empty, its counts zero."""
-        known = {name: values.get(name) for name in _TYPES}
-        read = {name: kind(value) for name, kind in _MADE.items() if (value := known[name]) is not None}
-        counts = {name: known[name] or 0 for name in ("saved_queries", "refused")}
-        return cls(**known | read | counts)
+        known = dict(values) if values.keys() == _TYPES.keys() else {name: values.get(name) for name in _TYPES}
+        for name, kind in _MADE.items():
+            if known[name] is not None:
+                known[name] = kind(known[name])
+        for name in ("saved_queries", "refused"):
+            known[name] = known[name] or 0
+        return cls(**known)
 
     def values(self) -> dict[str, Any]:
         """The columns of the database."""

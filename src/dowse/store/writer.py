@@ -56,10 +56,12 @@ class StoreWriter(StoreSession):
                 content = excluded.content""",
                 (run, plan.title, self._content(plan, entries), source, plan.budget, limit, time.time()),
             )
-            self._database.executemany(
-                "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
-                [(run, index, entry.name) for index, entry in enumerate(entries[:limit])],
-            )
+            known = "SELECT count(*) FROM tasks WHERE run = ? AND position < ?"
+            if self._database.execute(known, (run, limit)).fetchone() != (limit,):
+                self._database.executemany(
+                    "INSERT OR IGNORE INTO tasks (run, position, name) VALUES (?, ?, ?)",
+                    [(run, index, entry.name) for index, entry in enumerate(entries[:limit])],
+                )
             self._database.execute(  # a task that ended for good would have ended so with a larger budget too
                 f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_places(GOES_ON)})
                 AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",

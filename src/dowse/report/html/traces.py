@@ -10,6 +10,7 @@ from dowse.store.traces import Trace
 from dowse.wording import rounded
 
 BYTES = 6_000_000  # of all traces of a page
+IMAGES = 5000  # of all groups: more are no longer looked at one by one
 POINTS, FEWEST = 60, 16  # of a column: at most, and where not all images would have room
 Images = Mapping[str, Mapping[int, Row]]  # rows by image and by the method's place
 Carried = dict[str, dict[str, dict[int, dict[str, Any]]]]  # by group, image and the method's place
@@ -28,14 +29,14 @@ def carry(
     turns = [one for turn in zip_longest(*queues) for one in turn if one is not None]
     points, spent = _points(store, groups, turns, most), 0
     carried: Carried = {place: {} for place in groups}
-    for place, name in turns:
+    for place, name in turns[:IMAGES]:
         found = _of_image(store, groups[place][name], points)
         spent += _size(found)
         if spent > most:
             return carried, True
         if found:
             carried[place][name] = found
-    return carried, False
+    return carried, len(turns) > IMAGES
 
 
 def thin(trace: Trace, most: int = POINTS) -> dict[str, list[float]]:
