@@ -104,9 +104,13 @@ def check_target(target: Target, like: Tensor, *, whitebox: bool) -> None:
 
 
 def check_fits(name: str, net: Target, like: Tensor) -> None:
-    """Raise InputError if a network's weights have another dtype or device than the images."""
-    if net.kind is not None and net.kind != (like.dtype, like.device):
-        raise InputError(
-            f"the images are {like.dtype} on {like.device}, the {name} is {net.kind.dtype} on {net.kind.device}: "
-            f"move one of them, for example x.to({name}'s device and dtype)"
-        )
+    """Raise InputError if a network's weights have another dtype than the images, or these are on another device.
+
+    Images on the CPU go with a network anywhere: rows are moved to it as they are asked about.
+    """
+    if net.kind is None or (net.kind.dtype == like.dtype and like.device in (torch.device("cpu"), net.kind.device)):
+        return
+    raise InputError(
+        f"the images are {like.dtype} on {like.device}, the {name} is {net.kind.dtype} on {net.kind.device}: "
+        f"move one of them, for example x.to({name}'s device and dtype)"
+    )

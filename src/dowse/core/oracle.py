@@ -58,6 +58,7 @@ class Oracle:
         self.classes: int | None = None
         self._labels_to_check: set[int] = set()
         self.takes_row_seeds = self.target.takes_row_seeds
+        self.device = None if self.target.kind is None else self.target.kind.device  # rows go there batch by batch
         self.calls = Calls(self.target.calls_at_once)
         self._sending = threading.local()  # what each thread sends
         self._busy = 0.0
@@ -70,7 +71,7 @@ class Oracle:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
                 seeds = torch.empty(0, dtype=torch.int64) if self.takes_row_seeds else None
-                scores = checked_scores(self.target(like.new_empty((0, *like.shape)), seeds), 0)
+                scores = checked_scores(self.target(like.new_empty((0, *like.shape), device=self.device), seeds), 0)
         except InputError:  # the target itself says that it cannot take such images
             raise
         except Exception:
@@ -90,7 +91,7 @@ class Oracle:
 
         0 where all rows there are go in one, of whatever size.
         """
-        shared = self._shared_rows(like, self.batch_size or default_batch_size(like.unsqueeze(0)))
+        shared = self._shared_rows(like, self.batch_size or default_batch_size(like.unsqueeze(0), self.device))
         return shared if rows < shared else min(1, shared)
 
     def ask(self, requests: Sequence[Request], reserve: Reserve | None = None) -> list[Reply]:
@@ -164,7 +165,7 @@ class Oracle:
         if not chosen:
             return iter(())
         points, rows = requests[chosen[0]].points, [len(request.points) for request in requests]
-        size = self.batch_size or default_batch_size(points)
+        size = self.batch_size or default_batch_size(points, self.device)
 
         def failed(i: int) -> bool:
             return progress[i].cause is not None
@@ -175,7 +176,8 @@ class Oracle:
 
     def _shared_rows(self, like: Tensor, size: int) -> int:
         """Below how many rows a question about such an image, (*s), shares passes; 0 where these are of any size."""
-        return shared_rows(like.numel(), size) if self.target.steady and like.device.type == "cpu" else 0
+        on_cpu = (self.device or like.device).type == "cpu"
+        return shared_rows(like.numel(), size) if self.target.steady and on_cpu else 0
 
     def _send(
         self,
@@ -186,12 +188,14 @@ class Oracle:
     ) -> None:
         points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch.spans])  # a copy, the target's
         points = filled(points, batch.size)
+        points, home = points if self.device is None else points.to(self.device), points.device
         parts = [s[start:stop] for i, start, stop in batch.spans if (s := requests[i].seeds) is not None]
         seeds = filled(join(parts), batch.size) if parts else None
         gradients: Tensor | None = None
         try:
             if gradient:
                 scores, gradients = self._forward_backward(requests, points, batch.spans, seeds)
+                gradients = gradients.to(home)
                 delivery = Delivery.whole(self._checked(scores, len(points)))
             else:
                 delivery = self._deliver(points, seeds)

@@ -48,7 +48,7 @@ class _Worker:
         self.run = Run(
             networks.target(told, first.x),
             spec,
-            first.x.to(told.device, told.dtype),
+            first.x.to(told.dtype),
             attack=spec.attack,
             surrogate=surrogates[0] if len(surrogates) == 1 else surrogates or None,
             observers=[self.tracer],
@@ -63,7 +63,7 @@ class _Worker:
 
     def entering(self, tasks: Iterable[Task]) -> Iterator[Task]:
         for task in tasks:
-            task = self.run.checked(replace(task, x=task.x.to(self.told.device, self.told.dtype)))
+            task = self.run.checked(replace(task, x=task.x.to(self.told.dtype)))
             self.log.open(task)
             yield task
 

@@ -59,7 +59,7 @@ class SurrogatePrior(Prior):
         try:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
-                x = like.detach().unsqueeze(0).clone().requires_grad_()
+                x = self._there(like.detach().unsqueeze(0)).clone().requires_grad_()
                 scores = checked_scores(self._forward(x, torch.zeros(1, dtype=torch.int64)), 1)
         except Exception as error:
             raise InputError(
@@ -85,24 +85,30 @@ class SurrogatePrior(Prior):
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
         turns = torch.zeros_like(labels) if turns is None else turns
-        parts, size = self._parts(x)
+        there = self._there(x)
+        parts, size = self._parts(there)
         return torch.cat(
             [
-                self._gradient(*(filled(rows[part], size) for rows in (x, labels, turns)))[: len(x[part])]
+                self._gradient(*(filled(rows[part], size) for rows in (there, labels, turns)))[: len(x[part])]
                 for part in parts
             ]
-        )
+        ).to(x.device)
 
     def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
-        parts, size = self._parts(x)
+        there = self._there(x)
+        parts, size = self._parts(there)
         return [
             one
             for part in parts
             for one in self._see(
-                filled(x[part], size), filled(turns[part], size), weights and weights[part], len(x[part])
+                filled(there[part], size), filled(turns[part], size), weights and weights[part], len(x[part]), x.device
             )
         ]
+
+    def _there(self, x: Tensor) -> Tensor:
+        """Images where the net is."""
+        return x if (kind := self.target.kind) is None else x.to(kind.device)
 
     def _parts(self, x: Tensor) -> tuple[list[slice], int]:
         """The rows of each pass, and how many a pass has at least: on a CPU all have the same number, filled up.
@@ -115,7 +121,9 @@ class SurrogatePrior(Prior):
 
     def _fixed(self, x: Tensor) -> int:
         """How many rows every pass of such images has, (n, C, H, W); 0 where they need not have the same number."""
-        return shared_rows(self._numbers(x), self.batch_size) if x.device.type == "cpu" else 0
+        kind = self.target.kind
+        on_cpu = (x.device if kind is None else kind.device).type == "cpu"
+        return shared_rows(self._numbers(x), self.batch_size) if on_cpu else 0
 
     def _numbers(self, x: Tensor) -> int:
         """How many numbers the net sees of one of the images x, (n, C, H, W)."""
@@ -134,8 +142,10 @@ class SurrogatePrior(Prior):
             (gradient,) = torch.autograd.grad(_weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
-    def _see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None, n: int) -> list[Seen]:
-        """As `see` at the first n rows, in one pass of all of them."""
+    def _see(
+        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None, n: int, home: torch.device
+    ) -> list[Seen]:
+        """As `see` at the first n rows, in one pass of all of them; gradients come home all at once."""
         self.last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
         with torch.set_grad_enabled(weights is not None):
             x = x.detach().clone().requires_grad_(weights is not None)
@@ -152,7 +162,7 @@ class SurrogatePrior(Prior):
             a, b = _stacked([w.logits for w in chosen], z, m), _stacked([w.features for w in chosen], φ, m)
             sums = [_weighed(z, a[j]) + _weighed(φ, b[j]) for j in range(m)]
             pulled = [torch.autograd.grad(s, x, retain_graph=j < m - 1)[0] for j, s in enumerate(sums)]
-        gradients = torch.stack([self._smoothed(g) for g in pulled], 1)
+        gradients = torch.stack([self._smoothed(g) for g in pulled], 1).to(home)
         return [
             one._replace(gradient=finite(own[: _pulls(w)] if _pulls(w) else own[0]))
             for one, own, w in zip(seen, gradients[:n], chosen, strict=True)
@@ -263,11 +273,11 @@ def _pulls(weights: Weights) -> int:
 def _stacked(weights: Sequence[Tensor | None], like: Tensor, m: int) -> Tensor:
     """The weights of n rows as (m, n, K) like the values they weigh; zero for None and where a row has fewer than m."""
     n, K = like.shape
-    stacked = torch.zeros((m, n, K), dtype=like.dtype, device=like.device)
+    stacked = torch.zeros((m, n, K), dtype=like.dtype)
     for i, w in enumerate(weights):
         if w is None:
             continue
         if w.ndim not in (1, 2) or w.shape[-1] != K:
             raise InputError(f"weights must have one number for each of {K} values, got {tuple(w.shape)}")
-        stacked[: len(w) if w.ndim == 2 else m, i] = w.to(like)
-    return stacked
+        stacked[: len(w) if w.ndim == 2 else m, i] = w.to("cpu", like.dtype)
+    return stacked.to(like.device)
