@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dowse.errors import InputError
-from dowse.maths.geometry import L2, Linf, contains, default_step, make_ball
+from dowse.maths import geometry
+from dowse.maths.geometry import L2, Linf, contained, contains, default_step, make_ball
 from tests.support import SHAPE, generator
 
 BALLS = {"l2": L2, "linf": Linf}
@@ -48,6 +49,21 @@ def test_a_projection_projects_to_itself(norm, eps, seed, dtype, reach):
     ball = BALLS[norm](eps)
     once = ball.project(x0 + reach * torch.randn(SHAPE, generator=rng, dtype=dtype), x0)
     assert torch.equal(ball.project(once, x0), once)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**18])
+@given(norm=norms, eps=radii, seed=seeds, dtype=dtypes)
+def test_many_points_are_inside_or_not_as_each_is_by_itself(norm, eps, seed, dtype, at_once):
+    ball = BALLS[norm](eps)
+    centres = [image(seed + i, dtype)[0] for i in range(6)]
+    shift = torch.randn(SHAPE, generator=generator(seed), dtype=dtype)
+    border = [ball.project(x0 + 9 * eps * shift, x0) for x0 in centres[:3]]
+    points = [*border, centres[3] + eps * shift, centres[4] - 0.1, centres[5]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(geometry, "AT_ONCE", at_once)
+        verdicts = contained(ball, points, centres)
+    assert verdicts == [bool(contains(ball, x[None], x0)) for x, x0 in zip(points, centres, strict=True)]
+    assert contained(ball, [], []) == []
 
 
 @given(norms, radii, seeds, dtypes)

@@ -41,7 +41,7 @@ class PGD(Attack):
         iteration = 0
         while True:
             ĝ, state = yield from self.estimator.estimate(state, x, f, rng)
-            x = ball.project(x + η * ball.steepest(ĝ), x0)  # Eq. (3)
+            x = ball.project(x + ball.steepest(ĝ).mul_(η), x0)  # Eq. (3)
             iteration += 1
             if iteration % self.estimator.check_every == 0:
                 f = yield from check(x)

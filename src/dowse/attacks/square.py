@@ -1,7 +1,9 @@
 """The Square Attack: random search with squares of shrinking size, no gradient at all (Andriushchenko et al. 2020)."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -71,9 +73,8 @@ class Square(Attack):
     def side(self, iteration: int, x: Tensor, ball: Ball) -> int:
         """The side of the window at an iteration, √(p·H·W) rounded; for l2 odd and at least 3; x is (C, H, W)."""
         H, W = x.shape[-2:]
-        p = (START[ball.norm] if self.p is None else self.p) / 2 ** sum(
-            int(iteration * 10_000 / self.horizon) > step for step in SCHEDULE
-        )
+        halved = bisect_left(SCHEDULE, int(iteration * 10_000 / self.horizon))
+        p = (START[ball.norm] if self.p is None else self.p) / 2**halved
         side = round(math.sqrt(p * H * W))
         if ball.norm == "l2":
             side = max(side, 3)
@@ -89,13 +90,14 @@ def stripes(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
 
 def painted(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with one window at ±ε, a sign for each colour (Algorithm 2)."""
-    window = random_window(x, side, rng)
+    window, proposal = random_window(x, side, rng), x.clone()
+    old, centre = x[window], x0[window]
     for _ in range(TRIES):
-        proposal = x.clone()
-        proposal[window] = x0[window] + ball.eps * random_signs((len(x), 1, 1), x, rng)
-        proposal = ball.project(proposal, x0)
-        if not torch.equal(proposal, x):
+        new = random_signs((x.shape[0], 1, 1), x, rng).mul_(ball.eps).add(centre)
+        new = ball.project(new, centre)  # a box, so that a window is by itself in it or not
+        if not torch.equal(new, old):
             break
+    proposal[window] = new
     return proposal
 
 
@@ -112,12 +114,13 @@ def _bumps(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
 
 def moved_mass(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) -> Tensor:
     """x with the mass of two windows, and what clipping had left over, in the first of them (Algorithm 3)."""
-    δ, C, ε = x - x0, len(x), ball.eps
+    δ, C, ε = x - x0, x.shape[0], ball.eps
     first, second = random_window(x, side, rng), random_window(x, side, rng)
+    squares = δ.square()
     both = torch.zeros_like(x)
-    both[first] = both[second] = 1
-    unused = max(0.0, ε**2 - float(δ.square().sum()))
-    mass = ((δ * both).square().sum((1, 2)) + unused / C).sqrt()  # per colour
+    both[first], both[second] = squares[first], squares[second]
+    unused = max(0.0, ε**2 - float(squares.sum()))
+    mass = both.sum((1, 2)).add_(unused / C).sqrt_()  # per colour
     new = bump(side, x, rng) * random_signs((C, 1, 1), x, rng) + _per_colour_unit(δ[first])
     δ[second] = 0
     δ[first] = _per_colour_unit(new) * mass.view(C, 1, 1)
@@ -127,10 +130,16 @@ def moved_mass(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generato
 
 def bump(side: int, like: Tensor, rng: torch.Generator) -> Tensor:
     """η of Eq. (2): two pyramids of opposite sign side by side, turned half of the time, (side, side), ‖η‖ = 1."""
+    turned = bool(torch.randint(2, (1,), generator=rng))
+    return _bump(side, turned, like.dtype, like.device)
+
+
+@lru_cache(maxsize=64)
+def _bump(side: int, turned: bool, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """η, made once: whoever gets it leaves it as it is."""
     half = side // 2
     η = torch.cat([_pyramid(half, side), -_pyramid(side - half, side)])
-    turned = bool(torch.randint(2, (1,), generator=rng))
-    return (η.T if turned else η).div(torch.linalg.vector_norm(η)).to(like)
+    return (η.T if turned else η).div(torch.linalg.vector_norm(η)).to(device, dtype)
 
 
 def _pyramid(height: int, width: int) -> Tensor:
@@ -147,13 +156,17 @@ def _pyramid(height: int, width: int) -> Tensor:
 
 def random_window(x: Tensor, side: int, rng: torch.Generator) -> tuple[slice, slice, slice]:
     """A square window of all colours, anywhere in an image like x."""
-    row, column = (int(torch.randint(whole - side + 1, (1,), generator=rng)) for whole in x.shape[-2:])
+    H, W = x.shape[-2:]
+    if H == W:  # one call draws the same two numbers as two calls
+        row, column = torch.randint(H - side + 1, (2,), generator=rng).tolist()
+    else:
+        row, column = (int(torch.randint(whole - side + 1, (1,), generator=rng)) for whole in (H, W))
     return slice(None), slice(row, row + side), slice(column, column + side)
 
 
 def random_signs(shape: tuple[int, ...], like: Tensor, rng: torch.Generator) -> Tensor:
     """±1 with equal chance, in the dtype and on the device of `like`."""
-    return torch.randint(2, shape, generator=rng).mul(2).sub(1).to(like)
+    return torch.randint(2, shape, generator=rng, dtype=like.dtype).mul_(2).sub_(1).to(like.device)
 
 
 def _per_colour_unit(δ: Tensor) -> Tensor:

@@ -28,5 +28,5 @@ class Asked:
     def of(cls, requests: Sequence[Request], reserve: Reserve | None, *, told: bool = False) -> Self:
         """Requests about to be handed over; `reserve` hears of all their rows now, unless it was `told` already."""
         rows = [request if request.repeats == 1 else request.rows() for request in requests]
-        reservation = Reservation(reserve, [len(request.points) for request in rows], told=told)
+        reservation = Reservation(reserve, [request.n for request in rows], told=told)
         return cls(requests, rows, reservation, [PartialReply() for _ in requests])

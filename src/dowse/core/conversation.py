@@ -71,6 +71,10 @@ class Conversation:
     """What is said about one task: its generator, the question it waits on, and the last iterate it showed.
 
     Where the target has a detector, `memory` is what that remembers of this conversation's account.
+
+    Attributes:
+        question: What it waits on.
+        cost: Queries of that, where it is a question to the target: its rows, each as often as the rules repeat them.
     """
 
     def __init__(self, task: Task, rules: Rules, memory: Memory | None = None) -> None:
@@ -78,6 +82,8 @@ class Conversation:
         self.heard: Heard | None = None
         self.flow = _opened(self.task, self.rules)
         self.question: Question | None = None
+        self._query: Query | None = None
+        self.cost = 0
         self.label = self.task.label
         self.opening = True
         self.first: Answer | None = None
@@ -92,13 +98,8 @@ class Conversation:
     @property
     def query(self) -> Query:
         """The question to the target that it waits on."""
-        assert isinstance(self.question, Query)
-        return self.question
-
-    @property
-    def cost(self) -> int:
-        """Queries of that question: its rows, each as often as the rules repeat them."""
-        return self.rules.repeats * len(self.query.points)
+        assert self._query is not None
+        return self._query
 
     def known(self, objective: Objective, surrogates: int) -> Opening:
         """What `opening` is answered with."""
@@ -111,9 +112,10 @@ class Conversation:
         if self.memory is not None and self.query.candidate and reply.answer is not None and reply.last is not None:
             self.heard = Heard(float(reply.answer.loss[reply.last]), reply.answer.scores[reply.last])
 
-    def remember(self, query: Query, answer: Answer, row: int) -> bool:
-        """Keep a row and its loss if it lies in the ball; whether it does."""
-        inside = bool(contains(self.rules.ball, query.points[row : row + 1], self.task.x))
+    def remember(self, query: Query, answer: Answer, row: int, inside: bool | None = None) -> bool:
+        """Keep a row and its loss if it lies in the ball; whether it does, where that is not known yet."""
+        if inside is None:
+            inside = bool(contains(self.rules.ball, query.points[row : row + 1], self.task.x))
         if inside:
             self.iterate, self.loss = query.points[row].clone(), float(answer.loss[row])
         return inside
@@ -121,9 +123,11 @@ class Conversation:
     def send(self, value: Any) -> tuple[bool, Any]:
         """Go on until the next question; (True, what the flow returned) once it has none."""
         try:
-            self.question = self.flow.send(value)
+            self.question = question = self.flow.send(value)
         except StopIteration as stop:
             return True, stop.value
+        self._query = question if isinstance(question, Query) else None
+        self.cost = 0 if self._query is None else self.rules.repeats * self._query.points.shape[0]
         return False, None
 
 

@@ -19,6 +19,7 @@ from dowse.core.rounds import next_round
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
 from dowse.errors import InputError
+from dowse.maths.geometry import contained
 
 
 def drive(
@@ -134,15 +135,29 @@ class _Driver:
 
     def _hear(self, replies: Replies) -> Iterator[Outcome]:
         """Everyone hears the answer to the own question, and ends with it or goes on."""
-        for conversation, reply in replies:
+        for (conversation, reply), inside in zip(replies, self._inside(replies), strict=True):
             task, query = conversation.task, conversation.query
             for observer in self.observers:
                 observer.answered(task, query, reply)
-            outcome = self._judge(conversation, query, reply)
+            outcome = self._judge(conversation, query, reply, inside)
             if outcome is not None:
                 yield outcome
             else:
                 yield from self._advance(conversation, reply.answer)
+
+    def _inside(self, replies: Replies) -> list[bool]:
+        """Whether the last row of each question that was answered about iterates lies in the ball; all at once."""
+        inside = [False] * len(replies)
+        if self.rules.accept is not Accept.NEVER:
+            told = [
+                (place, one.query.points[row], one.task.x)
+                for place, (one, reply) in enumerate(replies)
+                if one.query.candidate and not one.opening and (row := reply.last) is not None
+            ]
+            verdicts = contained(self.rules.ball, [point for _, point, _ in told], [x0 for *_, x0 in told])
+            for (place, *_), verdict in zip(told, verdicts, strict=True):
+                inside[place] = verdict
+        return inside
 
     def _asked(self, payers: Sequence[Conversation]) -> Replies:
         """Ask the target everyone's question; the answers are in the log before anybody hears one."""
@@ -210,19 +225,21 @@ class _Driver:
             seeds = row_seeds(self.rules.seed, task.id, first, conversation.cost, target=self.rules.target)
         return Request(query.points, conversation.goal, seeds, query.gradient, self.rules.repeats)
 
-    def _judge(self, conversation: Conversation, query: Query, reply: Reply) -> Outcome | None:
-        """Look for an end in an answer; None if the conversation goes on."""
+    def _judge(self, conversation: Conversation, query: Query, reply: Reply, inside: bool) -> Outcome | None:
+        """Look for an end in an answer, whose last row is inside the ball or not; None if the conversation goes on."""
         if reply.answer is None:
             end = End.TARGET_FAILED if reply.refused is None else End.DETECTED
             return self._end(conversation, end, cause=reply.cause)
         if not reply.finite:
             return self._end(conversation, End.NONFINITE)
-        outcome = self._found(conversation, query, reply, reply.answer)
+        outcome = self._found(conversation, query, reply, reply.answer, inside)
         if outcome is None and reply.refused is not None and self.gate.ends:
             return self._end(conversation, End.DETECTED)
         return outcome
 
-    def _found(self, conversation: Conversation, query: Query, reply: Reply, answer: Answer) -> Outcome | None:
+    def _found(
+        self, conversation: Conversation, query: Query, reply: Reply, answer: Answer, inside: bool
+    ) -> Outcome | None:
         """Look for success in an answer."""
         task, accept = conversation.task, self.rules.accept
         if conversation.opening:
@@ -235,11 +252,12 @@ class _Driver:
             return None
         if accept is Accept.NEVER:
             return None
-        if query.candidate and reply.last is not None:
-            conversation.remember(query, answer, reply.last)
+        last = reply.last if query.candidate else None
+        if last is not None:
+            conversation.remember(query, answer, last, inside)
         if query.candidate or accept is Accept.ANY:
-            for row in answer.adversarial.nonzero().flatten().tolist():
-                if conversation.remember(query, answer, row):
+            for row, adversarial in enumerate(answer.adversarial.tolist()):
+                if adversarial and conversation.remember(query, answer, row, inside if row == last else None):
                     return self._end(conversation, End.ADVERSARIAL)
         return None
 
@@ -270,7 +288,7 @@ class _Driver:
             return
         question = conversation.question
         if not isinstance(question, PriorAt | Look | Pull) and not (
-            isinstance(question, Query) and len(question.points)
+            isinstance(question, Query) and question.points.shape[0]
         ):
             raise TypeError(
                 f"method {self.rules.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "

@@ -137,7 +137,7 @@ def ask(points: Tensor) -> Flow[Answer]:
 def check(x: Tensor) -> Flow[float]:
     """Ask about an iterate, (*s): costs one query, gives f(x), and the attack ends here if it is adversarial."""
     answer: Answer = yield Query(x.unsqueeze(0), candidate=True)
-    return float(answer.loss[0])
+    return float(answer.loss)
 
 
 def examine(x: Tensor) -> Flow[Answer]:

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from dowse.core.asked import Asked
 from dowse.core.calls import Calls
-from dowse.core.packing import Batch, Span, default_batch_size, filled, full_batches, shared_rows, steady_batches
+from dowse.core.packing import (
+    Batch,
+    Span,
+    default_batch_size,
+    filled,
+    full_batches,
+    numbers_of_a_row,
+    shared_rows,
+    steady_batches,
+)
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
 from dowse.core.reservation import Reserve
 from dowse.core.seeds import global_randomness
@@ -86,12 +95,12 @@ class Oracle:
             known = "K is not known yet" if self.classes is None else f"the target has {self.classes} classes"
             raise InputError(f"label {label} is out of range: {known}, labels count from 0")
 
-    def pass_size(self, like: Tensor, rows: int) -> int:
-        """How many rows share a pass with those of a question about an image, (*s): 1 if it has passes of its own.
+    def pass_size(self, points: Tensor, rows: int) -> int:
+        """How many rows share a pass with those of a question about points, (n, *s): 1 if it has passes of its own.
 
         0 where all rows there are go in one, of whatever size.
         """
-        shared = self._shared_rows(like, self.batch_size or default_batch_size(like.unsqueeze(0), self.device))
+        shared = self._shared_rows(points)
         return shared if rows < shared else min(1, shared)
 
     def ask(self, requests: Sequence[Request], reserve: Reserve | None = None) -> list[Reply]:
@@ -164,20 +173,21 @@ class Oracle:
         """The rows of the requests chosen in batches; those of a request that has failed are left out."""
         if not chosen:
             return iter(())
-        points, rows = requests[chosen[0]].points, [len(request.points) for request in requests]
+        points, rows = requests[chosen[0]].points, [request.n for request in requests]
         size = self.batch_size or default_batch_size(points, self.device)
 
         def failed(i: int) -> bool:
             return progress[i].cause is not None
 
-        if shared := self._shared_rows(points[0], size):
+        if shared := self._shared_rows(points):
             return steady_batches(rows, chosen, size, shared, failed)
         return full_batches(rows, chosen, size, failed)
 
-    def _shared_rows(self, like: Tensor, size: int) -> int:
-        """Below how many rows a question about such an image, (*s), shares passes; 0 where these are of any size."""
-        on_cpu = (self.device or like.device).type == "cpu"
-        return shared_rows(like.numel(), size) if self.target.steady and on_cpu else 0
+    def _shared_rows(self, points: Tensor) -> int:
+        """Below how many rows a question about such points, (n, *s), shares passes; 0 where these are of any size."""
+        if not self.target.steady or (self.device or points.device).type != "cpu":
+            return 0
+        return shared_rows(numbers_of_a_row(points), self.batch_size or default_batch_size(points, self.device))
 
     def _send(
         self,
@@ -186,7 +196,7 @@ class Oracle:
         batch: Batch,
         gradient: bool,
     ) -> None:
-        points = torch.cat([requests[i].points[start:stop] for i, start, stop in batch.spans])  # a copy, the target's
+        points = torch.cat([requests[i].part(start, stop) for i, start, stop in batch.spans])  # a copy, the target's
         points = filled(points, batch.size)
         points, home = points if self.device is None else points.to(self.device), points.device
         parts = [s[start:stop] for i, start, stop in batch.spans if (s := requests[i].seeds) is not None]
@@ -202,7 +212,8 @@ class Oracle:
         except Exception as cause:
             delivery = Delivery.failed(len(points), cause)
         row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
-        for i, start, stop in batch.spans:
+        spans = _by_span(delivery.scores, batch)
+        for place, (i, start, stop) in enumerate(batch.spans):
             rows = slice(row, row + stop - start)
             progress[i].sent += sum(sent[rows])
             progress[i].answered += sum(answered[rows])
@@ -210,8 +221,8 @@ class Oracle:
                 progress[i].cause = delivery.cause or RuntimeError(
                     "the target left rows unanswered and did not say why"
                 )
-            elif delivery.scores is not None:
-                progress[i].scores.append(delivery.scores[rows])
+            elif spans is not None:
+                progress[i].scores.append(spans[place])
                 if gradients is not None:
                     progress[i].gradients.append(gradients[rows])
             row = rows.stop
@@ -246,3 +257,11 @@ class Oracle:
         if scores.shape[1] != self.classes:
             raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
         return scores.detach().to("cpu", torch.float64)
+
+
+def _by_span(rows: Tensor | None, batch: Batch) -> Sequence[Tensor] | None:
+    """The rows of a batch, (size, *s), span by span, and what fills it up behind them."""
+    if rows is None:
+        return None
+    lengths = [stop - start for _, start, stop in batch.spans]
+    return torch.split(rows, [*lengths, len(rows) - sum(lengths)])

@@ -90,10 +90,15 @@ def filled(rows: Tensor, size: int) -> Tensor:
     return rows if missing <= 0 else torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])
 
 
+def numbers_of_a_row(points: Tensor) -> int:
+    """How many numbers one of the points, (n, *s), has."""
+    return points.shape[1:].numel()
+
+
 def default_batch_size(points: Tensor, device: torch.device | None = None) -> int:
     """Rows that keep a CPU's caches warm (8 at 3×224×224, 128 at 3×32×32) or a GPU full; points (n, *s).
 
     The device is where the network is; None is where the points are.
     """
     elements = 128 * 3 * 32 * 32 if (device or points.device).type == "cpu" else 2**25
-    return min(256, max(8, elements // max(1, points[0].numel())))
+    return min(256, max(8, elements // max(1, numbers_of_a_row(points))))

@@ -30,6 +30,15 @@ class Request:
     gradient: bool = False
     repeats: int = 1
 
+    @property
+    def n(self) -> int:
+        """How many rows it has."""
+        return self.points.shape[0]
+
+    def part(self, start: int, stop: int) -> Tensor:
+        """The points start to stop, (stop − start, *s)."""
+        return self.points if stop - start == self.n else self.points[start:stop]
+
     def rows(self) -> "Request":
         """The same question row by row, each row as often as it is sent."""
         return replace(self, points=self.points.repeat_interleave(self.repeats, 0), repeats=1)
@@ -75,7 +84,7 @@ class Reply(NamedTuple):
     def last(self) -> int | None:
         """The last row that has scores of its own; None if none has."""
         if self.answer is None or self.refused is None:
-            return None if self.answer is None else len(self.answer.loss) - 1
+            return None if self.answer is None else self.answer.loss.shape[0] - 1
         return max((row for row, refused in enumerate(self.refused.tolist()) if not refused), default=None)
 
 
@@ -122,8 +131,8 @@ def _answered(
 ) -> list[Reply]:
     """The replies to requests all of whose rows came back: K scores a row, of all requests one below the other."""
     scores = _scores_seen(whole, mask)
-    stops = list(accumulate(len(request.points) for request, _ in whole))
-    rows = [slice(stop - len(request.points), stop) for (request, _), stop in zip(whole, stops, strict=True)]
+    lengths = [request.n for request, _ in whole]
+    rows = [slice(stop - n, stop) for n, stop in zip(lengths, accumulate(lengths), strict=True)]
     predicted, finite = scores.argmax(1).tolist(), scores.isfinite().all(1).tolist()
     labels = [
         predicted[own.start] if request.label is None else request.label
@@ -135,9 +144,10 @@ def _answered(
     loss, adversarial = objective.value(scores, row_labels), objective.adversarial(scores, row_labels)
     telling = _telling_rows(adversarial.tolist(), rows)
     confidence = objective.probabilities(scores[telling]).amax(1).tolist()
+    answers = zip(*(torch.split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
     return [
         Reply(
-            Answer(loss[own], adversarial[own], scores[own], _gradient(request, got)),
+            Answer(f, fooled, seen, _gradient(request, got)),
             label,
             got.sent,
             got.answered,
@@ -146,7 +156,9 @@ def _answered(
             confidence=sure,
             finite=all(finite[own]),
         )
-        for (request, got), own, label, row, sure in zip(whole, rows, labels, telling, confidence, strict=True)
+        for (request, got), (f, fooled, seen), own, label, row, sure in zip(
+            whole, answers, rows, labels, telling, confidence, strict=True
+        )
     ]
 
 
@@ -156,7 +168,7 @@ def _scores_seen(whole: Sequence[tuple[Request, PartialReply]], mask: Callable[[
     scores = scores if mask is None else mask(scores)
     if all(request.repeats == 1 for request, _ in whole):
         return scores
-    parts = torch.split(scores, [len(request.points) * request.repeats for request, _ in whole])
+    parts = torch.split(scores, [request.n * request.repeats for request, _ in whole])
     return torch.cat([_mean(part, request.repeats) for (request, _), part in zip(whole, parts, strict=True)])
 
 

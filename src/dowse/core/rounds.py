@@ -41,6 +41,6 @@ def next_round(active: Sequence[Conversation], oracle: Oracle, prior: Prior | No
 def _kind(conversation: Conversation, oracle: Oracle, prior: Prior | None) -> Kind:
     question = conversation.question
     if isinstance(question, Query):
-        return Kind(False, question.gradient, oracle.pass_size(question.points[0], conversation.cost))
+        return Kind(False, question.gradient, oracle.pass_size(question.points, conversation.cost))
     assert isinstance(question, PriorAt | Look | Pull)
     return Kind(True, not isinstance(question, Look), 1 if prior is None else prior.pass_size(question))

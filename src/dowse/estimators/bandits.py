@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, get_args
 
 import torch
@@ -39,10 +40,12 @@ class BanditState:
 
     Attributes:
         latent: The prior, (C, h, w); for l∞ its inverse hyperbolic tangent, in which exponentiated gradient adds.
+        prior: The prior itself, (C, h, w).
         subspace: Where the prior lives; None for the whole space.
     """
 
     latent: Tensor
+    prior: Tensor
     subspace: Subspace | None
 
     def up(self, small: Tensor) -> Tensor:
@@ -101,7 +104,7 @@ class Bandits(Estimator[BanditState]):
         count(check_every=self.check_every)
         positive(**self.rates._asdict())
 
-    @property
+    @cached_property
     def rates(self) -> Rates:
         """The parameters in force."""
         given = {name: getattr(self, name) for name in ("exploration", "probe_length", "online_rate")}
@@ -121,25 +124,28 @@ class Bandits(Estimator[BanditState]):
     def init(self, x: Tensor) -> BanditState:
         """A prior of zero for an image like x, (*s)."""
         subspace = Subspace.of(self.subspace, tuple(x.shape))
-        return BanditState(x.new_zeros(x.shape if subspace is None else subspace.small), subspace)
+        zero = x.new_zeros(x.shape if subspace is None else subspace.small)
+        return BanditState(zero, zero, subspace)
 
     def estimate(
         self, state: BanditState, x: Tensor, f: float, rng: torch.Generator
     ) -> Flow[tuple[Tensor, BanditState]]:
         """The updated prior at x, (*s), after two queries; f is not needed."""
         δ, η, rate, *_ = self.rates
-        latent = state.latent
-        v, u = self._prior(latent), gaussian(latent.shape, x, rng) / math.sqrt(latent.numel())
-        towards = state.up(torch.stack([v + δ * u, v - δ * u]))
-        length = torch.linalg.vector_norm(towards.flatten(1), dim=1).clamp_min(torch.finfo(x.dtype).tiny)
-        points = x + η * towards / length.view(2, *[1] * x.ndim)
+        v, latent = state.prior, state.latent
+        δu = gaussian(latent.shape, x, rng).div_(math.sqrt(latent.numel())).mul_(δ)
+        points = state.up(torch.stack([v + δu, v - δu]))
+        length = torch.linalg.vector_norm(points.flatten(1), dim=1).clamp_min_(torch.finfo(x.dtype).tiny)
+        points.mul_(η).div_(length.view(2, *[1] * x.ndim)).add_(x)
         sent = points.clamp(0, 1) if self.clip_probes else points
         answer = yield from ask(sent)
-        slope = float(answer.loss[0] - answer.loss[1]) / (δ * η)
-        lost = points - sent
-        lost = state.block_mean(lost[:1] - lost[1:])[0] * (float(length.mean()) / (2 * η))
-        state = BanditState(latent + rate * slope * (δ * u - lost), state.subspace)
-        return state.up(self._prior(state.latent).unsqueeze(0))[0], state
+        one, other = answer.loss.tolist()
+        if self.clip_probes:
+            lost = points.sub_(sent)
+            δu -= state.block_mean(lost[:1] - lost[1:])[0].mul_(float(length.mean()) / (2 * η))
+        latent = δu.mul_(rate * ((one - other) / (δ * η))).add_(latent)
+        state = BanditState(latent, self._prior(latent), state.subspace)
+        return state.up(state.prior.unsqueeze(0))[0], state
 
     def _prior(self, latent: Tensor) -> Tensor:
         """The mirror map: the identity makes addition gradient ascent, tanh exponentiated gradient on [−1, 1]."""

@@ -1,6 +1,8 @@
 """The balls an attack must stay in, and the steepest step inside their norm: the geometry of Eq. (3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, get_args
 
 import torch
@@ -10,6 +12,8 @@ from dowse.errors import choose, positive
 from dowse.maths.radius import paper_radius
 from dowse.maths.sampling import unit
 from dowse.settings import Norm
+
+AT_ONCE = 2**18  # numbers of points that are looked at together: 85 images of 3×32×32, one of 3×224×224
 
 
 class Ball(Protocol):
@@ -34,7 +38,7 @@ class Ball(Protocol):
         ...
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
-        """‖x − x0‖ of each row: (n, *s), (*s) -> (n,) float64 on the CPU."""
+        """‖x − x0‖ of each row: (n, *s), (*s) or a centre for each, (n, *s) -> (n,) float64 on the CPU."""
         ...
 
 
@@ -111,7 +115,7 @@ class Linf:
 
         Up to rounding: the radius is a few units in the last place below eps, so that no pixel is outside.
         """
-        radius = _inside(self.eps, x)
+        radius = _inside(self.eps, x.dtype)
         return torch.clamp(x, x0 - radius, x0 + radius).clamp_(0, 1)
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
@@ -129,6 +133,28 @@ def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
     flat = points.flatten(1)
     in_range = (flat.amin(1) >= 0) & (flat.amax(1) <= 1)
     return in_range.cpu() & (ball.distance(points, x0) <= ball.eps)
+
+
+def contained(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor]) -> list[bool]:
+    """Whether each point, (*s), lies in the ball around its own centre and in [0, 1]: `contains`, for many at once.
+
+    Many rows may be summed in another order than one, so whoever lies as near to the border as that could matter is
+    asked about alone: nobody's verdict depends on the others.
+    """
+    verdicts: list[bool] = []
+    at_once = max(1, AT_ONCE // max(1, points[0].numel())) if points else 1
+    for start in range(0, len(points), at_once):
+        some, around = points[start : start + at_once], centres[start : start + at_once]
+        rows = torch.stack(list(some))
+        flat, distance = rows.flatten(1), ball.distance(rows, torch.stack(list(around)))
+        in_range = ((flat.amin(1) >= 0) & (flat.amax(1) <= 1)).tolist()
+        inside = (distance <= ball.eps).tolist()
+        near = ((distance - ball.eps).abs() <= 1e-9 * ball.eps).tolist()
+        verdicts += [
+            within and (bool(contains(ball, x.unsqueeze(0), x0)) if close else yes)
+            for x, x0, within, yes, close in zip(some, around, in_range, inside, near, strict=True)
+        ]
+    return verdicts
 
 
 def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
@@ -156,10 +182,11 @@ def default_step(ball: Ball) -> float:
 
 
 def _displacement(x: Tensor, x0: Tensor) -> Tensor:
-    """x − x0, (n, *s) and (*s) -> (n, D), in float64: in float32 the length of a long vector is off by up to 1e-4."""
-    return (x.cpu().double() - x0.cpu().double()).flatten(1)
+    """x − x0, (n, *s) and (*s) or (n, *s) -> (n, D), in float64: in float32 a long vector's length is off by 1e-4."""
+    return (x.cpu().double() - x0.cpu()).flatten(1)
 
 
-def _inside(eps: float, x: Tensor) -> float:
+@lru_cache
+def _inside(eps: float, dtype: torch.dtype) -> float:
     """A radius so little below eps that rounding cannot carry a clipped pixel out of the ball."""
-    return max(eps - 8 * torch.finfo(x.dtype).eps * max(1.0, eps), 0.0)
+    return max(eps - 8 * torch.finfo(dtype).eps * max(1.0, eps), 0.0)

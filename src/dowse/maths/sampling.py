@@ -7,6 +7,7 @@ before they move to the device, so that a seed means the same on every device. E
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -33,13 +34,21 @@ def unit(x: Tensor, *, batched: bool = False) -> Tensor:
     n = len(x) if batched else 1
     rows = x.reshape(n, math.prod(x.shape[1:] if batched else x.shape))
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    limits = torch.finfo(x.dtype)
-    safe = (length > math.sqrt(limits.tiny) / limits.eps) & (length < math.inf)
-    if not bool(safe.all()):
-        largest = rows.abs().amax(dim=1, keepdim=True)
-        rows = rows / torch.where(largest > 0, largest, 1)
-        length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    least = _least_safe(x.dtype)
+    if all(least < one < math.inf for one in length.flatten().tolist()):
+        scaled: Tensor = rows / length
+        return scaled.reshape(x.shape)
+    largest = rows.abs().amax(dim=1, keepdim=True)
+    rows = rows / torch.where(largest > 0, largest, 1)
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return (rows / torch.where(length > 0, length, 1)).reshape(x.shape)
+
+
+@lru_cache
+def _least_safe(dtype: torch.dtype) -> float:
+    """Above which length the squares of what is long in a vector are within the range of a dtype."""
+    limits = torch.finfo(dtype)
+    return math.sqrt(limits.tiny) / limits.eps
 
 
 def gaussian(shape: Sequence[int], like: Tensor, rng: torch.Generator) -> Tensor:
