@@ -76,6 +76,9 @@ def with_sigma(attack: Attack, sigma: float) -> Attack:
 
 
 def _probing(attack: Attack) -> Any:
-    """The method that takes probes of σ a pixel, the attack or the estimator in it; None if there is none."""
+    """The method that takes probes of σ a pixel, the attack or the estimator in it; None if there is none.
+
+    An attack around another has the other's facts and no σ of its own: a single estimate (`dowse.estimate`) is one.
+    """
     method = attack.estimator if isinstance(attack, PGD) else attack
-    return method if method.sigma_per_pixel else None
+    return method if method.sigma_per_pixel and hasattr(method, "sigma") else None
