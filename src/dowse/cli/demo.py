@@ -56,7 +56,7 @@ class Show:
 
 FULL = Show(
     target=f"dowse:{TARGET}", surrogate=f"dowse:{SURROGATE}", title="How few queries fool MobileNetV2?",
-    helper="EfficientNet-Lite0", images="demo:photographs", what="photographs", count=12, budget=1000,
+    helper="EfficientNet-Lite0", images="demo:photographs", what="photographs", count=8, budget=1000,
 )  # fmt: skip
 QUICK = Show(
     target="torch:dowse.models.shapes:classifier", surrogate="torch:dowse.models.shapes:classifier#seed=1",
@@ -73,7 +73,7 @@ def demo(
         bool, typer.Option("--quick", help="Drawn shapes and small classifiers: nothing to download, under a minute.")
     ] = False,
     images: Annotated[
-        int | None, typer.Option(min=1, max=20, help="Photographs to attack; 12, with --quick 6 shapes.")
+        int | None, typer.Option(min=1, max=20, help="Photographs to attack; 8, with --quick 6 shapes.")
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=1, help="The most queries an image may cost; 1000, with --quick 200.")

@@ -71,7 +71,7 @@ def choose_backend(spec: str, images: Tensor, rows: int) -> Choice:
         return Choice(words=f"torch runs {spec}: {GAIN}")
     try:
         target, difference = _opened(spec, net, points)
-        gain = _seconds(net, images) / _seconds(target, images)
+        gain = seconds / _seconds(target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return Choice(words=f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
     if not difference <= TOLERANCE:
