@@ -10,7 +10,7 @@ import torch
 
 from dowse.machine.cpu import ensure_fast_malloc
 
-SUITES = ("overhead", "memory", "onnx", "scaling")
+SUITES = ("overhead", "memory", "onnx", "scaling", "latency", "scale")
 
 
 def main(names: list[str]) -> int:

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dowse.images.class_names import class_name
 from dowse.report.data.model import Group, Report
-from dowse.report.html.thumbnails import data_address, magnified, round_factor
 from dowse.report.html.traces import Carried, carry
 from dowse.store import Row, Store
 from dowse.wording import rounded
+
+if TYPE_CHECKING:  # a page without pictures does without torch, which takes longer to import than all else
+    from torch import Tensor
 
 A_RUN, IN_ALL = 24, 200  # adversarial images shown by default
 MISSING = (OSError, ValueError, RuntimeError)  # an image file that is gone or cannot be read
@@ -98,6 +98,8 @@ def _strip(
     gallery: Gallery, store: Store, place: str, group: Group, name: str, rows: dict[int, Row]
 ) -> dict[str, Any] | None:
     """One image and what every method made of it; None if none of the pictures can be read."""
+    from dowse.report.html.thumbnails import data_address, magnified, round_factor
+
     first = _first(rows)
     try:
         original = store.original(first)
@@ -129,7 +131,7 @@ def _strip(
     }  # fmt: skip
 
 
-def _adversarial(store: Store, row: Row, original: Tensor) -> Tensor | None:
+def _adversarial(store: Store, row: Row, original: "Tensor") -> "Tensor | None":
     """The adversarial image of a row, None if there is none that can be shown beside the original."""
     if not _has_picture(row):
         return None
