@@ -379,3 +379,13 @@ def test_gradient_norm_and_a_square_by_hand() -> None:
 def test_errors_say_what_was_got_and_expected(call: Callable[[], float]) -> None:
     with pytest.raises(ValueError, match=r"got .*expected|must .*got"):
         call()
+
+
+@law
+@given(shares, st.floats(1e-3, 1), st.integers(50, 5000), st.integers(2, 50))
+def test_the_earlier_code_differs_from_eq_18_only_where_that_says_0_or_1(α2: float, A2: float, d: int, q: int) -> None:
+    D = 20 * d
+    fixed, before = theory.lambda_star_subspace(α2, A2, d, q), theory.lambda_star_before_fix(α2, A2, d, q, D)
+    assert 0 <= before <= 1
+    if 1e-6 < fixed < 1 - 1e-6 and α2 < 1:
+        assert before == pytest.approx(fixed, abs=1e-6)
