@@ -36,7 +36,7 @@ class SPSA(Attack):
 
     name = "spsa"
     paper = "Uesato et al. 2018 (ICML)"
-    cost = "q+1; q+1/k with check_every=k"
+    cost = "q+1, or q+1/k"
     uses_scores = False
     sigma_per_pixel = True
 

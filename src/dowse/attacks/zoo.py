@@ -39,7 +39,7 @@ class ZOO(Attack):
 
     name = "zoo"
     paper = "Chen et al. 2017 (AISec)"
-    cost = "2 · coordinates + 1; … + 1/k with check_every=k"
+    cost = "2 · coordinates + 1, or + 1/k"
     uses_scores = False
 
     coordinates: int = 128
