@@ -38,7 +38,8 @@ LEGEND = """\
 A cell: the share of the attacked images that were fooled / the mean of queries with a failure counted as the budget
 (images attacked). The query of the unchanged image is counted. *Clean* is the accuracy behind the defence on the first
 images of the set (how many), each shown once, by one account where the defence remembers: an image that is refused is
-not right. A run that was cut short counts up to its first unfinished image. Few images say little: a share of n images
+not right. Of fewer images than 100 it is how many of those shown to an attack were right, each by its own account.
+A run that was cut short counts up to its first unfinished image. Few images say little: a share of n images
 is known to about ±1/√n. `then=refuse`, and what an attack hears of a refused query, is explained in
 [defences](../defences.md#services-that-remember). Dowse has nothing that evades detection: what stands here is what
 attacks do that do not know of it."""
@@ -122,10 +123,21 @@ def table(cells: Cells, clean: Mapping[str, Mapping[str, float]]) -> Iterator[st
     yield f"{size}, where a cell does not say otherwise."
     yield ""
     rows = [
-        (f"`{defence}`", accuracy(clean.get(defence)), *(of[m].words(usual) if m in of else NONE for m in methods))
+        (
+            f"`{defence}`",
+            accuracy(clean.get(defence) or shown(of)),
+            *(of[m].words(usual) if m in of else NONE for m in methods),
+        )
         for defence, of in cells.items()
     ]
     yield from table_lines(("defence", "clean", *methods), rows)
+
+
+def shown(of: Mapping[str, Cell]) -> Mapping[str, float] | None:
+    """How many of the images that attacks began with were right unchanged: of the method that was shown the most."""
+    rows = max((cell.rows for cell in of.values()), key=len)
+    right = summarize(rows).n
+    return {"defended": right / len(rows), "images": len(rows)} if rows else None
 
 
 def accuracy(found: Mapping[str, float] | None) -> str:

@@ -60,7 +60,7 @@ def test_every_cell_is_on_the_page_and_missing_ones_are_named(
         cells = script.cells_of(asked, store)
         text = "\n".join(script.page({"robust": cells}, {"robust": {"none": {"defended": 0.5, "images": 8}}}, store))
     assert "| `none` | 50.0% (8) | 50% / 55 (2) |" in text
-    assert "| `blacklight` | not measured | 50% / 55 (2) |" in text
+    assert "| `blacklight` | 100.0% (2) | 50% / 55 (2) |" in text
     assert "| `jpeg:75` | not measured | not run |" in text
     assert "| `blacklight` | NES | 1 of 2 | 4 | 7.1% |" in text
     assert "- `robust`, not run: NES on `jpeg:75`." in text
