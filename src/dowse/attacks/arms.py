@@ -56,10 +56,11 @@ class Arms:
 
     @classmethod
     def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
-        """Before the first move; each arm is believed to gain a tenth of what is wanted."""
+        """Before the first move; an arm is believed to gain a tenth of what is wanted, a slope nothing until it has."""
         usable = [arm for arm in ARMS if _usable(arm, surrogates, norm)]
         opening = ("climb",) * TRANSFERS if surrogates else ("bump",) * max(patterns, 1)
-        return cls(dict.fromkeys(usable, -f / 10), dict.fromkeys(usable, 1.0), opening, patterns=patterns)
+        gains = {arm: 0.0 if arm == "slope" else -f / 10 for arm in usable}
+        return cls(gains, dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
     def draw(self, rng: torch.Generator) -> str:
         """One of them, with a chance in proportion to its gain."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
-from dowse.attacks.patterns import PATTERNS, pattern
+from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
 from dowse.attacks.square import Square, moved_mass, painted
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
@@ -134,7 +134,9 @@ class _Search:
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
-        patterns = PATTERNS if self.known.wanted is None else 0  # a pattern leads away from a label, not to a class
+        patterns = PATTERNS if self.known.surrogates else 1 + ROUNDS * len(CELLS)
+        if self.known.wanted is not None:
+            patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
         arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns)
         return _At(self.x0, f, self.seen, rows, slope, arms)

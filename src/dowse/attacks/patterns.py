@@ -7,11 +7,12 @@ from dowse.attacks.square import random_signs
 
 STRIPES = 112  # a side has so many stripes, each at least a pixel wide
 CELLS = (28, 56, 37)  # a side of the checkerboards has so many cells, each at least a pixel wide
-PATTERNS = 1 + len(CELLS)
+PATTERNS = 1 + len(CELLS)  # each kind once
+ROUNDS = 3  # of checkerboards where nothing better is known: other colours fool one image in ten that the first did not
 
 
 def pattern(which: int, x0: Tensor, rng: torch.Generator) -> Tensor:
-    """The pattern numbered `which` in ±1, (C, H, W): 0 vertical stripes of random signs, then checkerboards.
+    """The pattern numbered `which` in ±1, (C, H, W): 0 vertical stripes of random signs, then checkerboards in turn.
 
     Stripes have a sign for each colour, a checkerboard's colours are turned at random. What fools a network most is
     its own affair: fine checks for 32 × 32, stripes two pixels wide or checks of four to eight for 224 × 224.
@@ -25,6 +26,6 @@ def pattern(which: int, x0: Tensor, rng: torch.Generator) -> Tensor:
         width = max(1, W // STRIPES)
         signs = random_signs((C, 1, -(-W // width)), x0, rng)
         return signs.repeat_interleave(width, 2)[:, :, :W].expand(C, H, W)
-    cell = max(1, min(H, W) // CELLS[which - 1])
+    cell = max(1, min(H, W) // CELLS[(which - 1) % len(CELLS)])
     rows, columns = torch.arange(H) // cell, torch.arange(W) // cell
     return random_signs((C, 1, 1), x0, rng) * (1 - 2 * ((rows[:, None] + columns) % 2)).to(x0)
