@@ -36,6 +36,14 @@ def test_the_arms_that_a_ball_and_surrogates_allow(surrogates, norm, usable):
     assert arms.opening == (("climb",) * TRANSFERS if surrogates else ("bump",) * 4)
 
 
+def test_surrogates_that_do_not_know_the_image_come_after_the_patterns_and_seldom():
+    arms = Arms.fresh(True, "l2", -1.0, 10, trusted=False)
+    assert arms.opening == ("bump",) * 10
+    often = drawn(moved(arms, 10))
+    assert often["bump"] > 0.7
+    assert min(often["climb"], often["ods"]) > 0.02
+
+
 def test_the_slope_waits_until_it_has_learnt():
     arms = Arms.fresh(False, "linf", -1.0, 4)
     assert drawn(moved(arms, INFORMED - 1))["slope"] == 0

@@ -55,11 +55,15 @@ class Arms:
     patterns: int = 0
 
     @classmethod
-    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
-        """Before the first move; an arm is believed to gain a tenth of what is wanted, a slope nothing until it has."""
+    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int, *, trusted: bool = True) -> "Arms":
+        """Before the first move; an arm is believed to gain a tenth of what is wanted, or nothing until it has.
+
+        Nothing is expected of a slope that has yet to be learnt, nor of surrogates that are not trusted.
+        """
         usable = [arm for arm in ARMS if _usable(arm, surrogates, norm)]
-        opening = ("climb",) * TRANSFERS if surrogates else ("bump",) * max(patterns, 1)
-        gains = {arm: 0.0 if arm == "slope" else -f / 10 for arm in usable}
+        opening = ("climb",) * TRANSFERS if surrogates and trusted else ("bump",) * max(patterns, 1)
+        doubted = {"slope"} if trusted or not surrogates else {"slope", "climb", "ods"}
+        gains = {arm: 0.0 if arm in doubted else -f / 10 for arm in usable}
         return cls(gains, dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
     def draw(self, rng: torch.Generator) -> str:

@@ -24,6 +24,7 @@ from dowse.maths.views import random_view
 
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
+RECOGNISED = 0.01  # share of the classes, two at least, among which a surrogate has to see an image's own
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
 
@@ -134,12 +135,19 @@ class _Search:
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
-        patterns = PATTERNS if self.known.surrogates else 1 + ROUNDS * len(CELLS)
+        trusted = self._recognised()
+        patterns = PATTERNS if trusted else 1 + ROUNDS * len(CELLS)
         if self.known.wanted is not None:
             patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
-        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns)
+        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns, trusted=trusted)
         return _At(self.x0, f, self.seen, rows, slope, arms)
+
+    def _recognised(self) -> bool:
+        """Whether any surrogate puts the image's label among its first classes: one that does not is worth no query."""
+        first = max(2, round(RECOGNISED * len(self.known.answer.scores[0])))
+        above = [int((one.logits > one.logits[self.known.label]).sum()) for one in self.seen.values()]
+        return any(rank < first for rank in above)
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
