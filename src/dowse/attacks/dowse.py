@@ -24,7 +24,7 @@ from dowse.maths.views import random_view
 
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
-RECOGNISED = 0.01  # share of the classes, two at least, among which a surrogate has to see an image's own
+RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own, where that is two at least
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
 
@@ -144,10 +144,13 @@ class _Search:
         return _At(self.x0, f, self.seen, rows, slope, arms)
 
     def _recognised(self) -> bool:
-        """Whether any surrogate puts the image's label among its first classes: one that does not is worth no query."""
-        first = max(2, round(RECOGNISED * len(self.known.answer.scores[0])))
+        """Whether any surrogate puts the image's label among its first classes: one that does not is worth no query.
+
+        Where there are few classes that says little, for a good one errs and a useless one is right too often.
+        """
+        first = round(RECOGNISED * len(self.known.answer.scores[0]))
         above = [int((one.logits > one.logits[self.known.label]).sum()) for one in self.seen.values()]
-        return any(rank < first for rank in above)
+        return any(rank < first or first < 2 for rank in above)
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
