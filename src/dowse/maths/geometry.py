@@ -140,6 +140,9 @@ def contained(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor]) -
 
     Many rows may be summed in another order than one, so whoever lies as near to the border as that could matter is
     asked about alone: nobody's verdict depends on the others.
+
+    >>> contained(Linf(0.1), [torch.full((2,), 0.55), torch.full((2,), 0.7)], 2 * [torch.full((2,), 0.5)])
+    [True, False]
     """
     verdicts: list[bool] = []
     at_once = max(1, AT_ONCE // max(1, points[0].numel())) if points else 1
