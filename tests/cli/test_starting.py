@@ -21,7 +21,7 @@ except BaseException as error:
 COMMANDS = (
     ["attack", "--target", "dowse:cifar10_resnet20", "--images", "nowhere"],
     ["check", "--target", "dowse:cifar10_resnet20"],
-    ["report", "nowhere"],
+    ["audit", "--target", "dowse:cifar10_resnet20", "--images", "nowhere"],
     ["demo"],
 )
 
