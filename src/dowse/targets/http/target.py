@@ -5,8 +5,9 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ class HttpTarget(Target):
         self._limit = RateLimit(self.options.rate, clock)
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._encoding = Encoding(self.options.binary)
+        self._encoding, self._finding_out = Encoding(self.options.binary), threading.Lock()
         self._answers = 0
         self._silent = False
         self._tell_resend: Callable[[slice], None] = lambda rows: None
@@ -132,11 +133,25 @@ class HttpTarget(Target):
         parts = [slice(i, i + step) for i in range(0, len(points), step)]
         parcels: list[Parcel] = []
         with Permits(self._threads, self._tell_resend) as permits:
-            while parts:  # one at a time until the encoding is known
-                now = parts[: 1 if self._encoding.binary is None else None]
-                parcels += permits.map(lambda part, again: self._send(rows[part], permits.stop, again), now)
-                del parts[: len(now)]
+            while parts:
+                with self._one_until_the_encoding_is_known() as alone:
+                    now = parts[: 1 if alone else None]
+                    parcels += permits.map(lambda part, again: self._send(rows[part], permits.stop, again), now)
+                    del parts[: len(now)]
         return account(parcels)
+
+    @contextmanager
+    def _one_until_the_encoding_is_known(self) -> Iterator[bool]:
+        """Whether a request has to find out how tensors travel; then it is the only one, whoever else calls."""
+        if self._encoding.binary is not None:
+            yield False
+            return
+        with self._finding_out:
+            alone = self._encoding.binary is None
+            if alone:
+                yield True
+        if not alone:
+            yield False
 
     def tell_resends(self, tell: Callable[[slice], None]) -> None:
         """As Target.tell_resends."""
