@@ -25,7 +25,7 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool, probe: bool
     from rich.markup import escape
     from rich.table import Table
 
-    from dowse.cli.running import wide_console
+    from dowse.cli.run_table import wide_console
     from dowse.wording import duration, plural
 
     table = Table("run", "method", "target", "surrogate", "norm", "images", "done", "budget", "at most")

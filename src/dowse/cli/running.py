@@ -1,4 +1,4 @@
-"""What `dowse run` and `dowse attack` have in common: a run told about on the terminal, and its table at the end."""
+"""What `dowse run` and `dowse attack` have in common: the options of a run, and the run itself."""
 
 import shlex
 import sys
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dowse.cli.failing import FAILED, INTERRUPTED
+from dowse.cli.run_table import show_table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from dowse.experiment.file import Experiment
     from dowse.running.engines import Engine
     from dowse.running.progress import Reporter
@@ -272,49 +271,3 @@ def reporter(manner: Manner) -> "Reporter":
 
         beside.append(WandB(manner.out))
     return Several([told, *beside]) if beside else told
-
-
-def wide_console() -> "Console":
-    """The terminal; elsewhere, where lines may be as long as they like, a wide one."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 180))
-
-
-def show_table(finished: "Sequence[Finished]") -> None:
-    """Print a row a run, and what was left out."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(
-        "run", "method", "target", "norm", "n", "ASR", "AVG. Q", "median Q", "mean Q",
-        caption="AVG. Q over successes; median with failures infinite; mean with failures at the budget",
-        caption_justify="left",
-    )  # fmt: skip
-    for one in finished:
-        s, spec = one.summary, one.plan.spec
-        table.add_row(
-            spec.id,
-            escape(one.plan.title),
-            escape(one.plan.target),
-            spec.norm,
-            str(s.n),
-            f"{s.asr:.1%}",
-            f"{s.mean_queries:.1f}",
-            f"{s.median_queries:g}",
-            f"{s.mean_queries_budget:.1f}",
-        )
-    console = wide_console()
-    console.print(table)
-    skipped = {name: reason for one in finished for name, reason in one.skipped.items()}
-    if skipped:
-        console.print(f"{len(skipped)} images could not be read and were left out:", highlight=False)
-        for name, reason in skipped.items():
-            console.print(f"  {name}: {reason}", markup=False, highlight=False)
-    for one in finished:
-        if one.summary.detected:
-            console.print(f"{one.plan.spec.id}: {one.summary.detection}", highlight=False)
-    wrong = max((one.summary.already_wrong for one in finished), default=0)
-    if wrong:
-        console.print(f"up to {wrong} images a run were misclassified unchanged and are left out of n", highlight=False)

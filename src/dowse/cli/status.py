@@ -67,7 +67,7 @@ def show(found: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from dowse.cli.running import wide_console
+    from dowse.cli.run_table import wide_console
 
     console = wide_console()
     table = Table("run", "method", "target", "norm", "images", "fooled", "queries", "logged")

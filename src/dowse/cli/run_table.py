@@ -1,0 +1,55 @@
+"""The table at the end of runs, and the console that shows it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dowse.running.run_under_way import Finished
+
+
+def wide_console() -> "Console":
+    """The terminal; elsewhere, where lines may be as long as they like, a wide one."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 180))
+
+
+def show_table(finished: "Sequence[Finished]") -> None:
+    """Print a row a run, and what was left out."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        "run", "method", "target", "norm", "n", "ASR", "AVG. Q", "median Q", "mean Q",
+        caption="AVG. Q over successes; median with failures infinite; mean with failures at the budget",
+        caption_justify="left",
+    )  # fmt: skip
+    for one in finished:
+        s, spec = one.summary, one.plan.spec
+        table.add_row(
+            spec.id,
+            escape(one.plan.title),
+            escape(one.plan.target),
+            spec.norm,
+            str(s.n),
+            f"{s.asr:.1%}",
+            f"{s.mean_queries:.1f}",
+            f"{s.median_queries:g}",
+            f"{s.mean_queries_budget:.1f}",
+        )
+    console = wide_console()
+    console.print(table)
+    skipped = {name: reason for one in finished for name, reason in one.skipped.items()}
+    if skipped:
+        console.print(f"{len(skipped)} images could not be read and were left out:", highlight=False)
+        for name, reason in skipped.items():
+            console.print(f"  {name}: {reason}", markup=False, highlight=False)
+    for one in finished:
+        if one.summary.detected:
+            console.print(f"{one.plan.spec.id}: {one.summary.detection}", highlight=False)
+    wrong = max((one.summary.already_wrong for one in finished), default=0)
+    if wrong:
+        console.print(f"up to {wrong} images a run were misclassified unchanged and are left out of n", highlight=False)
