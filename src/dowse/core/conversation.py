@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.detection import Memory
-from dowse.core.flow import Answer, Flow, Opening, Query, Question, check
+from dowse.core.flow import Answer, Begin, Flow, Look, Note, Opening, PriorAt, Pull, Query, Question, check
 from dowse.core.reply import Reply
 from dowse.core.seeds import stream
 from dowse.core.task import Task
@@ -128,6 +128,11 @@ class Conversation:
             return True, stop.value
         self._query = question if isinstance(question, Query) else None
         self.cost = 0 if self._query is None else self.rules.repeats * self._query.points.shape[0]
+        if not self.cost and not isinstance(question, PriorAt | Look | Pull | Begin | Note):
+            raise TypeError(
+                f"method {self.rules.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "
+                f"Begin or Note, got {question!r}; see docs/extending.md"
+            )
         return False, None
 
 

@@ -1,11 +1,11 @@
 """The scheduler: holds many conversations at once, charges before it asks, and ends who succeeded or cannot pay."""
 
-import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from dowse.core.conversation import Accept, Conversation, Rules
-from dowse.core.flow import Answer, Begin, Look, Note, PriorAt, Pull, Query
+from dowse.core.conversation import Conversation, Rules
+from dowse.core.ending import asked_again, judged, last_inside, outcome_of
+from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
 from dowse.core.gate import Gate
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
@@ -19,7 +19,6 @@ from dowse.core.rounds import next_round
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
 from dowse.errors import InputError
-from dowse.maths.geometry import contained
 
 
 def drive(
@@ -135,29 +134,14 @@ class _Driver:
 
     def _hear(self, replies: Replies) -> Iterator[Outcome]:
         """Everyone hears the answer to the own question, and ends with it or goes on."""
-        for (conversation, reply), inside in zip(replies, self._inside(replies), strict=True):
-            task, query = conversation.task, conversation.query
+        for (conversation, reply), inside in zip(replies, last_inside(replies, self.rules), strict=True):
             for observer in self.observers:
-                observer.answered(task, query, reply)
-            outcome = self._judge(conversation, query, reply, inside)
-            if outcome is not None:
-                yield outcome
+                observer.answered(conversation.task, conversation.query, reply)
+            end = judged(conversation, reply, inside=inside, blocks=self.gate.ends)
+            if end is not None:
+                yield self._end(conversation, end, cause=reply.cause)
             else:
                 yield from self._advance(conversation, reply.answer)
-
-    def _inside(self, replies: Replies) -> list[bool]:
-        """Whether the last row of each question that was answered about iterates lies in the ball; all at once."""
-        inside = [False] * len(replies)
-        if self.rules.accept is not Accept.NEVER:
-            told = [
-                (place, one.query.points[row], one.task.x)
-                for place, (one, reply) in enumerate(replies)
-                if one.query.candidate and not one.opening and (row := reply.last) is not None
-            ]
-            verdicts = contained(self.rules.ball, [point for _, point, _ in told], [x0 for *_, x0 in told])
-            for (place, *_), verdict in zip(told, verdicts, strict=True):
-                inside[place] = verdict
-        return inside
 
     def _asked(self, payers: Sequence[Conversation]) -> Replies:
         """Ask the target everyone's question; the answers are in the log before anybody hears one."""
@@ -225,42 +209,6 @@ class _Driver:
             seeds = row_seeds(self.rules.seed, task.id, first, conversation.cost, target=self.rules.target)
         return Request(query.points, conversation.goal, seeds, query.gradient, self.rules.repeats)
 
-    def _judge(self, conversation: Conversation, query: Query, reply: Reply, inside: bool) -> Outcome | None:
-        """Look for an end in an answer, whose last row is inside the ball or not; None if the conversation goes on."""
-        if reply.answer is None:
-            end = End.TARGET_FAILED if reply.refused is None else End.DETECTED
-            return self._end(conversation, end, cause=reply.cause)
-        if not reply.finite:
-            return self._end(conversation, End.NONFINITE)
-        outcome = self._found(conversation, query, reply, reply.answer, inside)
-        if outcome is None and reply.refused is not None and self.gate.ends:
-            return self._end(conversation, End.DETECTED)
-        return outcome
-
-    def _found(
-        self, conversation: Conversation, query: Query, reply: Reply, answer: Answer, inside: bool
-    ) -> Outcome | None:
-        """Look for success in an answer."""
-        task, accept = conversation.task, self.rules.accept
-        if conversation.opening:
-            conversation.opening, conversation.first = False, answer
-            conversation.loss = float(answer.loss[0])
-            conversation.label = reply.predicted if task.label is None else task.label
-            already_wrong = reply.predicted != conversation.label or reply.predicted == task.target_label
-            if already_wrong and accept is not Accept.NEVER:
-                return self._end(conversation, End.ALREADY_WRONG)
-            return None
-        if accept is Accept.NEVER:
-            return None
-        last = reply.last if query.candidate else None
-        if last is not None:
-            conversation.remember(query, answer, last, inside)
-        if query.candidate or accept is Accept.ANY:
-            for row, adversarial in enumerate(answer.adversarial.tolist()):
-                if adversarial and conversation.remember(query, answer, row, inside if row == last else None):
-                    return self._end(conversation, End.ADVERSARIAL)
-        return None
-
     def _ask_prior(self, asking: Sequence[Conversation]) -> Iterator[Outcome]:
         """One round of the surrogates: all who wait on them are answered at once."""
         if self.prior is None:
@@ -285,57 +233,18 @@ class _Driver:
             finished, returned = conversation.send(None)
         if finished:
             yield self._end(conversation, End.EXHAUSTED, value=returned)
-            return
-        question = conversation.question
-        if not isinstance(question, PriorAt | Look | Pull) and not (
-            isinstance(question, Query) and question.points.shape[0]
-        ):
-            raise TypeError(
-                f"method {self.rules.method!r} must yield a Query of at least one row, a PriorAt, Look, Pull, "
-                f"Begin or Note, got {question!r}; see docs/extending.md"
-            )
-
-    def _verified(self, conversation: Conversation) -> int:
-        """How many of `verify` further answers about an adversarial image find it adversarial too; not charged."""
-        task, goal, n = conversation.task, conversation.goal, self.rules.verify
-        points = conversation.iterate.detach().expand(n, *task.x.shape)
-        seeds = (
-            row_seeds(self.rules.seed, task.id, 0, n, "verify", self.rules.target)
-            if self.oracle.takes_row_seeds
-            else None
-        )
-        reply = self.oracle.ask([Request(points, goal, seeds)], self._reserve([conversation]))[0]
-        self.ledger.settle(task.index, charged=0, answered=0, sent=reply.sent)
-        if reply.answer is None:
-            warnings.warn(f"image {task.id} could not be verified: {reply.cause!r}", stacklevel=2)
-            return 0
-        return int((reply.answer.adversarial & reply.answer.scores.isfinite().all(1)).sum())
 
     def _end(
         self, conversation: Conversation, end: End, *, cause: Exception | None = None, value: Any = None
     ) -> Outcome:
         conversation.flow.close()
         self.active.remove(conversation)
-        verified = self._verified(conversation) if end is End.ADVERSARIAL and self.rules.verify else 0
-        task, account = conversation.task, self.ledger.close(conversation.task.index)
-        adversarial = conversation.iterate.detach()
-        outcome = Outcome(
-            index=task.index,
-            id=task.id,
-            end=end,
-            queries=account.queries,
-            sent=account.sent,
-            budget=self.rules.budget,
-            label=conversation.label,
-            adversarial=adversarial,
-            distance=float(self.rules.ball.distance(adversarial.unsqueeze(0), task.x)[0]),
-            loss=conversation.loss,
-            cause=cause,
-            value=value,
-            verified=verified,
-            refused=account.refused,
-            queries_until_detected=account.detected,
-        )
+        verified = 0
+        if end is End.ADVERSARIAL and self.rules.verify:
+            verified, sent = asked_again(conversation, self.oracle, self._reserve([conversation]))
+            self.ledger.settle(conversation.task.index, charged=0, answered=0, sent=sent)
+        account = self.ledger.close(conversation.task.index)
+        outcome = outcome_of(conversation, end, account, verified=verified, cause=cause, value=value)
         self.done += 1
         self.fooled += outcome.success
         for observer in self.observers:

@@ -204,15 +204,15 @@ class Oracle:
         gradients: Tensor | None = None
         try:
             if gradient:
-                scores, gradients = self._forward_backward(requests, points, batch.spans, seeds)
+                said, gradients = self._forward_backward(requests, points, batch.spans, seeds)
                 gradients = gradients.to(home)
-                delivery = Delivery.whole(self._checked(scores, len(points)))
+                delivery = Delivery.whole(self._checked(said, len(points)))
             else:
                 delivery = self._deliver(points, seeds)
         except Exception as cause:
             delivery = Delivery.failed(len(points), cause)
         row, sent, answered = 0, delivery.sent.tolist(), delivery.answered.tolist()
-        spans = _by_span(delivery.scores, batch)
+        scores = batch.parts(delivery.scores)
         for place, (i, start, stop) in enumerate(batch.spans):
             rows = slice(row, row + stop - start)
             progress[i].sent += sum(sent[rows])
@@ -221,8 +221,8 @@ class Oracle:
                 progress[i].cause = delivery.cause or RuntimeError(
                     "the target left rows unanswered and did not say why"
                 )
-            elif spans is not None:
-                progress[i].scores.append(spans[place])
+            elif scores is not None:
+                progress[i].scores.append(scores[place])
                 if gradients is not None:
                     progress[i].gradients.append(gradients[rows])
             row = rows.stop
@@ -257,11 +257,3 @@ class Oracle:
         if scores.shape[1] != self.classes:
             raise TypeError(f"the target answered with {scores.shape[1]} classes, before with {self.classes}")
         return scores.detach().to("cpu", torch.float64)
-
-
-def _by_span(rows: Tensor | None, batch: Batch) -> Sequence[Tensor] | None:
-    """The rows of a batch, (size, *s), span by span, and what fills it up behind them."""
-    if rows is None:
-        return None
-    lengths = [stop - start for _, start, stop in batch.spans]
-    return torch.split(rows, [*lengths, len(rows) - sum(lengths)])

@@ -29,6 +29,13 @@ class Batch(NamedTuple):
     spans: list[Span]
     size: int
 
+    def parts(self, rows: Tensor | None) -> Sequence[Tensor] | None:
+        """Rows of such a pass, (size, *s), span by span, and what fills it up behind them."""
+        if rows is None:
+            return None
+        lengths = [stop - start for _, start, stop in self.spans]
+        return torch.split(rows, [*lengths, len(rows) - sum(lengths)])
+
 
 def full_batches(
     rows: Sequence[int], chosen: Sequence[int], size: int, failed: Callable[[int], bool]

@@ -1,0 +1,120 @@
+"""How a conversation ends: what an answer decides about it, and the outcome that is left of it."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from dowse.core.conversation import Accept, Conversation, Rules
+from dowse.core.flow import Answer
+from dowse.core.ledger import Account
+from dowse.core.oracle import Oracle
+from dowse.core.reply import Reply, Request
+from dowse.core.reservation import Reserve
+from dowse.core.result import End, Outcome
+from dowse.core.seeds import row_seeds
+from dowse.maths.geometry import contained
+
+
+def last_inside(replies: Sequence[tuple[Conversation, Reply]], rules: Rules) -> list[bool]:
+    """Whether the last row of each question that was answered about iterates lies in the ball; all at once."""
+    inside = [False] * len(replies)
+    if rules.accept is not Accept.NEVER:
+        told = [
+            (place, one.query.points[row], one.task.x)
+            for place, (one, reply) in enumerate(replies)
+            if one.query.candidate and not one.opening and (row := reply.last) is not None
+        ]
+        verdicts = contained(rules.ball, [point for _, point, _ in told], [x0 for *_, x0 in told])
+        for (place, *_), verdict in zip(told, verdicts, strict=True):
+            inside[place] = verdict
+    return inside
+
+
+def judged(conversation: Conversation, reply: Reply, *, inside: bool, blocks: bool) -> End | None:
+    """Look for an end in an answer; None if the conversation goes on.
+
+    Args:
+        conversation: Whose question was answered; the best iterate is remembered in it.
+        reply: The answer.
+        inside: Whether its last row lies in the ball.
+        blocks: Whether a refused query ends the account.
+    """
+    if reply.answer is None:
+        return End.TARGET_FAILED if reply.refused is None else End.DETECTED
+    if not reply.finite:
+        return End.NONFINITE
+    if conversation.opening:
+        end = _opened(conversation, reply, reply.answer)
+    else:
+        end = End.ADVERSARIAL if _found(conversation, reply, reply.answer, inside) else None
+    return End.DETECTED if end is None and blocks and reply.refused is not None else end
+
+
+def _opened(conversation: Conversation, reply: Reply, answer: Answer) -> End | None:
+    """The answer about the unchanged image: what is known from now on, and whether there is anything to attack."""
+    task = conversation.task
+    conversation.opening, conversation.first = False, answer
+    conversation.loss = float(answer.loss[0])
+    conversation.label = reply.predicted if task.label is None else task.label
+    already_wrong = reply.predicted != conversation.label or reply.predicted == task.target_label
+    return End.ALREADY_WRONG if already_wrong and conversation.rules.accept is not Accept.NEVER else None
+
+
+def _found(conversation: Conversation, reply: Reply, answer: Answer, inside: bool) -> bool:
+    """Look for success in an answer."""
+    query, accept = conversation.query, conversation.rules.accept
+    if accept is Accept.NEVER:
+        return False
+    last = reply.last if query.candidate else None
+    if last is not None:
+        conversation.remember(query, answer, last, inside)
+    if query.candidate or accept is Accept.ANY:
+        for row, adversarial in enumerate(answer.adversarial.tolist()):
+            if adversarial and conversation.remember(query, answer, row, inside if row == last else None):
+                return True
+    return False
+
+
+def asked_again(conversation: Conversation, oracle: Oracle, reserve: Reserve | None) -> tuple[int, int]:
+    """How many of `verify` further answers about an adversarial image find it adversarial too, and the rows sent."""
+    task, rules, n = conversation.task, conversation.rules, conversation.rules.verify
+    points = conversation.iterate.detach().expand(n, *task.x.shape)
+    seeds = row_seeds(rules.seed, task.id, 0, n, "verify", rules.target) if oracle.takes_row_seeds else None
+    reply = oracle.ask([Request(points, conversation.goal, seeds)], reserve)[0]
+    if reply.answer is None:
+        warnings.warn(f"image {task.id} could not be verified: {reply.cause!r}", stacklevel=2)
+        return 0, reply.sent
+    return int((reply.answer.adversarial & reply.answer.scores.isfinite().all(1)).sum()), reply.sent
+
+
+def outcome_of(
+    conversation: Conversation, end: End, account: Account, *, verified: int, cause: Exception | None, value: Any
+) -> Outcome:
+    """What became of an image.
+
+    Args:
+        conversation: The one about it, which is over.
+        end: Why.
+        account: What it cost.
+        verified: How many re-checks were adversarial too.
+        cause: What the target raised, if it failed.
+        value: What the flow returned, if it ended by itself.
+    """
+    task, adversarial = conversation.task, conversation.iterate.detach()
+    return Outcome(
+        index=task.index,
+        id=task.id,
+        end=end,
+        queries=account.queries,
+        sent=account.sent,
+        budget=conversation.rules.budget,
+        label=conversation.label,
+        adversarial=adversarial,
+        distance=float(conversation.rules.ball.distance(adversarial.unsqueeze(0), task.x)[0]),
+        loss=conversation.loss,
+        cause=cause,
+        value=value,
+        verified=verified,
+        refused=account.refused,
+        queries_until_detected=account.detected,
+    )
