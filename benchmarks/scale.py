@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from benchmarks.figure import Figure
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.experiment.file import Experiment, make_experiment
 from dowse.experiment.grid import plans_of
 from dowse.images.sources import open_images

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from dowse.core.result import End, Summary, summarize
+from dowse.core.outcome import End
+from dowse.core.summary import Summary, summarize
 from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun

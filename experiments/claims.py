@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from dowse.core.result import summarize
+from dowse.core.summary import summarize
 from dowse.report.data.statistics import compare, cost, holm, sign_test, whole_image_p
 from dowse.report.text.markdown import table_lines
 from dowse.store import Counted, Row

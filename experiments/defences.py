@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dowse.core.result import Summary, summarize
+from dowse.core.summary import Summary, summarize
 from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun

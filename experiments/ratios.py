@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from claims import Cells, Seeds, common
 
-from dowse.core.result import summarize
+from dowse.core.summary import summarize
 from dowse.report.text.markdown import table_lines
 from dowse.wording import queries
 

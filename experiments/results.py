@@ -14,7 +14,7 @@ import claims
 from claims import Cells, Seeds
 from ratios import ratios
 
-from dowse.core.result import summarize
+from dowse.core.summary import summarize
 from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.experiment.spec import PlannedRun, RunSpec
 from dowse.images.image_set import Entry
 from dowse.store import Row, StoreWriter

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from dowse.audit.result import Audit
     from dowse.core.inputs import Image
     from dowse.core.observers import Observer, Progress
-    from dowse.core.result import End, Outcome, Result, Summary
+    from dowse.core.outcome import End, Outcome
+    from dowse.core.result import Result
+    from dowse.core.summary import Summary
     from dowse.errors import InputError, TargetFailedError
     from dowse.surrogates.surrogate import Surrogate
     from dowse.targets.model import Model
@@ -46,7 +48,9 @@ _HOMES = {
     "dowse.audit.result": ("Audit",),
     "dowse.core.inputs": ("Image",),
     "dowse.core.observers": ("Observer", "Progress"),
-    "dowse.core.result": ("End", "Outcome", "Result", "Summary"),
+    "dowse.core.outcome": ("End", "Outcome"),
+    "dowse.core.result": ("Result",),
+    "dowse.core.summary": ("Summary",),
     "dowse.errors": ("InputError", "TargetFailedError"),
     "dowse.surrogates.surrogate": ("Surrogate",),
     "dowse.targets.model": ("Model",),

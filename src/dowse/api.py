@@ -16,7 +16,8 @@ from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.method import take_facts
 from dowse.core.observers import Observer
-from dowse.core.result import End, Outcome, Result, some_attacked
+from dowse.core.outcome import End, Outcome
+from dowse.core.result import Result, some_attacked
 from dowse.core.task import Task
 from dowse.errors import InputError, TargetFailedError
 from dowse.estimators.base import Estimator

@@ -18,7 +18,7 @@ from dowse.core.inputs import Image, check_pixels, check_target
 from dowse.core.method import loss_of
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
-from dowse.core.result import Outcome
+from dowse.core.outcome import Outcome
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count

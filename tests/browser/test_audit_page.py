@@ -8,7 +8,7 @@ import pytest
 
 from dowse.audit.gate import parse_requirement
 from dowse.audit.result import Audit, audit_of
-from dowse.core.result import End
+from dowse.core.outcome import End
 from tests.stores import CELL, Made, make_store
 from tests.unit.test_audit import LOOK
 

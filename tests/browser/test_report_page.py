@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from tests.stores import CELL, Made
 
 pytestmark = pytest.mark.browser

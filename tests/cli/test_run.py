@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dowse.cli import app
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.store import Store, StoreWriter
 from tests.stores import CELL, Made, make_store
 from tests.victims import PROJECT, ROWS, SURROGATE, TARGET, image_file, rows_seen

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.store import Store
 from tests.crews import rows_sent
 from tests.support import Tanh

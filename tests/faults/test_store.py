@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.errors import TargetFailedError
 from dowse.experiment.file import make_experiment
 from dowse.running.engines import LocalEngine

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dowse.core.detection import Detector, Memory
 from dowse.core.flow import Answer, Query
+from dowse.core.outcome import End
 from dowse.core.reply import Reply
-from dowse.core.result import End
 from dowse.defences import Blacklight
 from dowse.store.logged_answer import LoggedAnswer
 from tests.laws.test_replay import TARGET, Attempt, same

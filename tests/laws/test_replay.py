@@ -14,8 +14,8 @@ from torch import Tensor
 from dowse.attacks.registry import METHODS
 from dowse.core.flow import Answer, Query
 from dowse.core.inputs import Image
+from dowse.core.outcome import End, Outcome
 from dowse.core.reply import Reply
-from dowse.core.result import End, Outcome
 from dowse.core.task import Past
 from dowse.prepare import Run
 from dowse.running.replay import TOLERANCE, ReplayLog

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 import dowse
-from dowse.core.result import End, Result
+from dowse.core.outcome import End
+from dowse.core.result import Result
 from dowse.targets import resolve_target
 from tests.server.net import CLASSES, SHAPE, make_net
 from tests.support import Gap, attack_anyway

@@ -21,7 +21,7 @@ from dowse.audit.result import Audit, audit_of
 from dowse.audit.sentence import sentence
 from dowse.audit.standing import Picture, Standing, quantile
 from dowse.audit.surrogates import Surrogates, fitting_surrogates
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.errors import InputError
 from dowse.models import WeightsError
 from dowse.running.interrupt import Interrupt

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.store import Row, Store
 from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dowse
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.maths.losses import Objective
 from dowse.surrogates.prior import as_prior
 from tests.support import Faulty, NotFinite, Tanh, attack_anyway, labels_of, pictures

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.figures.figure2 import compute
 from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import expand
 from dowse.experiment.spec import PlannedRun

@@ -7,7 +7,8 @@ import torch
 
 import dowse
 from dowse.core.flow import ask, check
-from dowse.core.result import Outcome, Result
+from dowse.core.outcome import Outcome
+from dowse.core.result import Result
 from tests.support import SHAPE, Counter, Faulty, Linear, NotFinite, Tanh, attack_anyway, labels_of, pictures
 
 TARGET = Tanh(0)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dowse
-from dowse.core.result import End, Result
+from dowse.core.outcome import End
+from dowse.core.result import Result
 from dowse.core.target import Delivery
 from dowse.errors import InputError
 from dowse.targets import resolve_target

@@ -15,8 +15,9 @@ from torch import Tensor
 import dowse
 from dowse.core.calls import Calls
 from dowse.core.oracle import Oracle
+from dowse.core.outcome import End
 from dowse.core.reply import Request
-from dowse.core.result import End, Result
+from dowse.core.result import Result
 from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.errors import InputError
 from dowse.images.class_names import class_names
 from dowse.report import compare_stores, write_html, write_text

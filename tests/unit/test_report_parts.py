@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.errors import InputError
 from dowse.machine.files import write_file
 from dowse.report import write_html, write_text

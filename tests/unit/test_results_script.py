@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.store import Counted, Store, StoreWriter
 from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store

@@ -12,7 +12,7 @@ from PIL import Image as Picture
 from rich.console import Console
 
 import dowse
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.core.seeds import image_id, row_seeds, stream
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment

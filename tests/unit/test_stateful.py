@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import dowse
 from dowse.attacks.registry import METHODS
 from dowse.core.detection import Detector, Memory
-from dowse.core.result import Outcome, summarize
+from dowse.core.outcome import Outcome
+from dowse.core.summary import summarize
 from dowse.defences import DEFENCES, Blacklight, InputNoise, Piha
 from dowse.defences.blacklight import WindowHashes
 from dowse.defences.measure import measure_defence

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.core.task import Past
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun, RunSpec

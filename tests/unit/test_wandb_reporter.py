@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dowse.core.result import summarize
+from dowse.core.summary import summarize
 from dowse.running.progress import Snapshot
 from dowse.running.wandb import WandB
 from tests.stores import CELL, Made, ended

@@ -17,8 +17,8 @@ from dowse.attacks.square import Square, moved_mass, painted
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
-from dowse.maths.geometry import Ball
-from dowse.maths.last_layer import Posterior, Row, Rows, fit
+from dowse.maths.geometry import Ball, within
+from dowse.maths.last_layer import Posterior, Row, Rows, fit, log_scores
 from dowse.maths.slope import Slope, clearest
 from dowse.maths.views import random_view
 
@@ -127,7 +127,7 @@ class _Search:
         known = yield from opening()
         seen = (yield from look(x0)) if known.surrogates else {}
         scales = tuple(1 / max(float(seen[i].features.norm()), 1e-9) for i in range(known.surrogates))
-        h = log_scores(known.answer, known)
+        h = log_scores(known.answer.scores[0], known.objective.outputs)
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
         return cls(options, x0, seen, ball, known, scales, torch.cat([torch.tensor([goal]), best]))
@@ -207,7 +207,7 @@ class _Search:
             momentum = momentum + g / max(float(g.abs().mean()), 1e-20)
             z = z + η * self.ball.steepest(momentum)
             if radius < self.ball.eps:
-                z = _within(z, start, radius, self.ball)
+                z = within(z, start, radius, self.ball.norm)
             z = self.ball.project(z, self.x0)
         return z
 
@@ -232,7 +232,7 @@ class _Search:
         return (yield from look(x)) if self.known.surrogates else {}
 
     def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Row:
-        h = log_scores(answer, self.known)
+        h = log_scores(answer.scores[0], self.known.objective.outputs)
         return Row((x - self.x0).flatten(), self._features(seen), self._prior(seen, len(h)), h)
 
     def _features(self, seen: dict[int, Seen]) -> Tensor:
@@ -245,20 +245,3 @@ class _Search:
         if not seen:
             return torch.zeros(K, dtype=torch.float64)
         return torch.stack([one.logits for one in seen.values()]).mean(0)
-
-
-def log_scores(answer: Answer, known: Opening) -> Tensor:
-    """Log-scores of an answer of one row, (K,) float64; a class shown as zero counts half of the least shown."""
-    scores = answer.scores[0]
-    if known.objective.outputs == "logits":
-        return scores.clone()
-    shown = scores[scores > 0]
-    return scores.clamp_min(float(shown.min()) / 2 if len(shown) else 1.0).log()
-
-
-def _within(z: Tensor, x: Tensor, radius: float, ball: Ball) -> Tensor:
-    """z brought within a radius of x in the ball's norm, (*s)."""
-    δ = z - x
-    if ball.norm == "linf":
-        return x + δ.clamp(-radius, radius)
-    return x + δ * min(1.0, radius / max(float(δ.norm()), 1e-12))

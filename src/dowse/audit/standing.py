@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.report.data.model import Entry, Group, Table
 from dowse.report.data.statistics import Interval, Point, median_interval, success_curve, wilson
 from dowse.store import Row

@@ -114,7 +114,7 @@ def demo(
 
 def _draw(out: Path, finished: "Sequence[Finished]", shown: Show, subtitle: str) -> Path:
     """One picture, out/demo.png, of the first attacked images under every method, from the store in `out`."""
-    from dowse.core.result import End
+    from dowse.core.outcome import End
     from dowse.figures.contact_sheet import Row, contact_sheet
     from dowse.images.class_names import class_name, class_names
     from dowse.store import Store

@@ -26,7 +26,7 @@ def status(
 
 def collect(folder: Path) -> dict[str, Any]:
     """The state of a store as plain values."""
-    from dowse.core.result import End
+    from dowse.core.outcome import End
     from dowse.store import Store
 
     with Store(folder) as store:

@@ -10,11 +10,11 @@ from dowse.core.gate import Gate
 from dowse.core.ledger import Ledger
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
+from dowse.core.outcome import End, Outcome
 from dowse.core.overlap import Overlap, Replies
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.reservation import Reserve
-from dowse.core.result import End, Outcome
 from dowse.core.rounds import next_round
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from dowse.core.flow import Query
+from dowse.core.outcome import Outcome
 from dowse.core.reply import Reply
-from dowse.core.result import Outcome
 from dowse.core.task import Task
 
 

@@ -123,6 +123,18 @@ class Linf:
         return _displacement(x, x0).abs().amax(1)
 
 
+def within(z: Tensor, x: Tensor, radius: float, norm: Norm) -> Tensor:
+    """z brought within a radius of x, whatever the image range: (*s), (*s) -> (*s).
+
+    >>> within(torch.tensor([4.0, 3.0]), torch.zeros(2), 1.0, "l2")
+    tensor([0.8000, 0.6000])
+    """
+    δ = z - x
+    if norm == "linf":
+        return x + δ.clamp(-radius, radius)
+    return x + δ * min(1.0, radius / max(float(δ.norm()), 1e-12))
+
+
 def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
     """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU.
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dowse.settings import Outputs
+
 
 class Row(NamedTuple):
     """One answered point.
@@ -33,6 +35,18 @@ class Row(NamedTuple):
     features: Tensor
     prior: Tensor
     scores: Tensor
+
+
+def log_scores(scores: Tensor, outputs: Outputs) -> Tensor:
+    """h of an answer: log-scores, (K,) -> (K,); a probability shown as zero counts half of the least shown.
+
+    >>> log_scores(torch.tensor([0.5, 0.5, 0.0]), "probs").exp()
+    tensor([0.5000, 0.5000, 0.2500])
+    """
+    if outputs == "logits":
+        return scores.clone()
+    shown = scores[scores > 0]
+    return scores.clamp_min(float(shown.min()) / 2 if len(shown) else 1.0).log()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from dowse.core.result import Summary
+from dowse.core.summary import Summary
 from dowse.store.row import Row
 from dowse.wording import duration
 

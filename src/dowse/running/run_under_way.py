@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from torch import Size, Tensor
 
-from dowse.core.result import End, Summary, summarize
+from dowse.core.outcome import End
 from dowse.core.seeds import image_id
+from dowse.core.summary import Summary, summarize
 from dowse.core.task import Task
 from dowse.errors import InputError, TargetFailedError, is_count
 from dowse.experiment.spec import PlannedRun

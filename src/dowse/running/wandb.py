@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dowse.core.result import Summary
+from dowse.core.summary import Summary
 from dowse.errors import InputError
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store.row import Row

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import chain
 
 from dowse.core.conversation import Accept
+from dowse.core.outcome import Outcome
 from dowse.core.reply import Request
-from dowse.core.result import Outcome
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
 from dowse.maths.geometry import L2, Linf, contains

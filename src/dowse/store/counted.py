@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.store.row import Row
 
 

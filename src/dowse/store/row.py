@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_type_hints
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 
 
 @dataclass(frozen=True, kw_only=True)

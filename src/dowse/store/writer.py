@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.core.task import Past
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun

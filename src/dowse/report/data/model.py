@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dowse.core.result import Summary, summarize
+from dowse.core.summary import Summary, summarize
 from dowse.report.data.statistics import (
     Interval,
     Paired,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.report.data.model import Entry, Group, Report, Table
 from dowse.report.data.names import ball, norm_sign, short_target
 from dowse.report.html.listings import loss_and_seed

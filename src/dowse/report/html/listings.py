@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from dowse.core.result import Summary
+from dowse.core.summary import Summary
 from dowse.experiment.spec import RunSpec
 from dowse.report.data.model import Report, Table
 from dowse.report.data.names import short_target

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from dowse.core.result import End
+from dowse.core.outcome import End
 from dowse.images.class_names import class_name
 from dowse.report.data.model import Entry, Group, Report, Table
 from dowse.report.data.names import captions, short_captions
