@@ -1,9 +1,9 @@
 """One request to a model server: what came back, or why nothing did and whether it makes sense to try again."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import NoReturn
+from typing import NoReturn, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -17,6 +17,8 @@ try:
     import httpx
 except ImportError as error:
     raise InputError(f"http targets need httpx ({error}): pip install 'dowse[http]'") from error
+
+from dowse.targets.http.connections import Connections  # who lacks httpx is told so first
 
 AT_LEAST_FOR_METADATA = 10.0  # seconds: a model that is being loaded describes itself slowly
 LONGEST_EXCERPT = 200
@@ -54,13 +56,19 @@ class ModelClient:
         self.url, self._timeout, self._token, self._clock = url, timeout, token, clock
         self._infer = httpx.URL(f"{url}/infer")
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        # the transport itself: a client's cookies, redirects and merging of what never changes cost as much again
-        self._transport = transport or httpx.HTTPTransport(limits=limits, proxy=_proxy(self._infer))
+        self._connections: Connections | None = None
+        if transport is None and (proxy := _proxy(self._infer)) is None:
+            self._connections = Connections(self._infer, clock)
+        elif transport is None:
+            transport = httpx.HTTPTransport(limits=limits, proxy=proxy)
+        self._transport = transport
         self._shown: Token | None = None
 
     def close(self) -> None:
         """Close the connections."""
-        self._transport.close()
+        for carrier in (self._connections, self._transport):
+            if carrier is not None:
+                carrier.close()
 
     def hidden(self, text: str) -> str:
         """A text, such as what the server says, without the token in it."""
@@ -97,8 +105,26 @@ class ModelClient:
         headers |= dict(message.headers) if message else {}
         if token is not None:
             headers["Authorization"] = token.header()
-        limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
         body = message.body if message else None
+        if self._connections is None:
+            return self._through_httpx(method, url, headers, body, timeout, token)
+        answered = self._connections.exchange(method, url.raw_path.decode(), headers, body, timeout)
+        if 200 <= answered.status < 300:
+            return Message(answered.body, cast("Mapping[str, str]", answered.headers))
+        refused = httpx.Response(
+            answered.status,
+            headers=answered.headers.items(),
+            extensions={"reason_phrase": answered.reason.encode("latin-1")},
+        )
+        raise _refusal(refused, answered.body, token)
+
+    def _through_httpx(
+        self, method: str, url: "httpx.URL", headers: dict[str, str], body: bytes | None, timeout: float,
+        token: Token | None,
+    ) -> Message:  # fmt: skip
+        """The same by a transport of httpx; its client's cookies and redirects would cost as much again."""
+        assert self._transport is not None
+        limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
         begun = self._clock()
         request = httpx.Request(method, url, headers=headers, content=body, extensions=limits)
         with closing(self._transport.handle_request(request)) as response:
