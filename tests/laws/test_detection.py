@@ -30,8 +30,8 @@ def counts(attempt):
 
 def passed(block):
     """The rows of a logged answer that the detector let pass."""
-    logged = LoggedAnswer.unpack(block)
-    return logged.sent - logged.reply().refusals
+    reply = LoggedAnswer.unpack(block).reply
+    return reply.sent - reply.refusals
 
 
 @pytest.mark.parametrize("then", ["end", "refuse"])
@@ -95,7 +95,7 @@ def test_a_log_keeps_which_rows_were_refused(refused, classes, answered):
     answer = Answer(torch.randn(rows).double(), torch.rand(rows) < 0.5, torch.randn(rows, classes).double())
     reply = Reply(answer if answered else None, 1, rows, rows, None, refused=mask)
     logged = LoggedAnswer.of(Query(torch.rand(rows, 1, 2, 2)), reply, with_scores=True, seconds=0.0)
-    heard = LoggedAnswer.unpack(logged.pack()).reply()
+    heard = LoggedAnswer.unpack(logged.pack()).reply
     assert torch.equal(heard.refused, mask)
     assert (heard.refusals, heard.answered) == (sum(refused), rows)
     assert (heard.answer is not None) == answered

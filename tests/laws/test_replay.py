@@ -86,7 +86,7 @@ def same(one: Outcome, other: Outcome) -> bool:
 
 
 def rows_of(block: bytes) -> int:
-    return LoggedAnswer.unpack(block).sent
+    return LoggedAnswer.unpack(block).reply.sent
 
 
 @pytest.mark.parametrize("method", BLACK_BOX)
@@ -228,7 +228,7 @@ def test_a_logged_answer_is_read_as_it_was_written(
     logged = LoggedAnswer.of(Query(points), reply, with_scores=classes > 0, seconds=1.5)
     again = LoggedAnswer.unpack(logged.pack())
     assert again.asked == sketches.sketch(points)
-    heard = again.reply()
+    heard = again.reply
     assert heard._replace(answer=None) == reply._replace(answer=None)
     if answered:
         assert heard.answer is not None

@@ -30,7 +30,6 @@ class HasFlow(Protocol):
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Any]:
         """Converse about the image x, (*s), whose loss f is known and paid for."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

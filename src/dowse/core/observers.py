@@ -45,16 +45,12 @@ class AnswerLog(Protocol):
 
         A reply without an answer says that the question failed once: it is counted, and asked again.
         """
-        ...
 
     def reserve(self, asked: Sequence[tuple[Task, int]]) -> None:
         """So many rows of each task are about to be handed to the target: remembered when this returns."""
-        ...
 
     def record(self, task: Task, query: Query, reply: Reply) -> None:
         """The target answered the question, or failed to."""
-        ...
 
     def commit(self) -> None:
         """Make what was recorded last: no answer reaches an attack, and no question the target, before this returns."""
-        ...

@@ -47,7 +47,6 @@ class HasGradient(Protocol):
 
     def gradient(self, x: Tensor, labels: Tensor) -> Tensor:
         """∇f of the surrogate at each image: (n, *s), (n,) -> (n, *s)."""
-        ...
 
 
 class AdaptedPrior(Prior):

@@ -66,37 +66,30 @@ class Spent(Protocol):
     @property
     def end(self) -> End:
         """Why it ended."""
-        ...
 
     @property
     def success(self) -> bool:
         """Whether an adversarial image was found."""
-        ...
 
     @property
     def queries(self) -> int:
         """Rows the target answered."""
-        ...
 
     @property
     def budget(self) -> int:
         """The most queries it was allowed."""
-        ...
 
     @property
     def cause(self) -> Exception | str | None:
         """What the target raised."""
-        ...
 
     @property
     def refused(self) -> int | None:
         """Queries that a detector refused; None if that is not known."""
-        ...
 
     @property
     def queries_until_detected(self) -> int | None:
         """Which query was refused first, counted from 1."""
-        ...
 
 
 S = TypeVar("S", bound=Spent)

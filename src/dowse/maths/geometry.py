@@ -22,24 +22,19 @@ class Ball(Protocol):
     @property
     def eps(self) -> float:
         """The radius ε."""
-        ...
 
     @property
     def norm(self) -> Norm:
         """The norm's name."""
-        ...
 
     def steepest(self, g: Tensor) -> Tensor:
         """The direction of unit norm that gains most along g: (*s) -> (*s); zero for a zero g."""
-        ...
 
     def project(self, x: Tensor, x0: Tensor) -> Tensor:
         """A point of the ball around x0 and of [0, 1] near x, and x itself if it is one: (*s) -> (*s)."""
-        ...
 
     def distance(self, x: Tensor, x0: Tensor) -> Tensor:
         """‖x − x0‖ of each row: (n, *s), (*s) or a centre for each, (n, *s) -> (n,) float64 on the CPU."""
-        ...
 
 
 @dataclass(frozen=True)

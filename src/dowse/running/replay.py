@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from dowse.core.conversation import Accept
@@ -103,18 +103,18 @@ class ReplayLog:
         apart = distance(asked, answer.asked)
         allowed = TOLERANCE * math.sqrt(query.points[0].numel())
         if answer.white_box or apart > allowed or math.isnan(apart):
-            rows = sum(later.sent for later in log.answers[log.number :])
+            rows = sum(later.reply.sent for later in log.answers[log.number :])
             self._void(log, log.number, f"{rows} logged rows of {task.name} are void: it now asks {apart:.1e} off them")
             self._report(log)
             return None
         same = asked.digest == answer.asked.digest
         if not same:
             log.inexact, log.largest = log.inexact + 1, max(log.largest, apart)
-        if not same and self._would_end(query, answer):
+        if not same and self._would_end(query, answer.reply):
             answer = self._unheard(log, answer)
         log.number, log.heard = log.number + 1, log.heard + 1
-        log.opened = log.opened or answer.loss is not None
-        return answer.reply()
+        log.opened = log.opened or answer.reply.answer is not None
+        return answer.reply
 
     def reserve(self, asked: Sequence[tuple[Task, int]]) -> None:
         """Count rows as sent in the store, so that they are if this process ends before they are answered."""
@@ -145,22 +145,19 @@ class ReplayLog:
 
     def _void(self, log: TaskLog, first: int, why: str | None) -> None:
         """Forget a log from an answer on; what had been sent for it stays sent."""
-        sent = sum(answer.sent for answer in log.answers[first:])
+        sent = sum(answer.reply.sent for answer in log.answers[first:])
         self._events.append(Restarted(log.task.index, sent, why, first))
         log.answers, log.sent = log.answers[:first], log.sent + sent
 
-    def _would_end(self, query: Query, answer: LoggedAnswer) -> bool:
+    def _would_end(self, query: Query, reply: Reply) -> bool:
         """Whether the attack would end as a success: that image must be the very one the target was asked about."""
         looked_at = query.candidate or self.accept is Accept.ANY
-        return looked_at and answer.adversarial is not None and bool(answer.adversarial.any())
+        return looked_at and reply.answer is not None and bool(reply.answer.adversarial.any())
 
     def _unheard(self, log: TaskLog, answer: LoggedAnswer) -> LoggedAnswer:
         """An answer turned into a question that must be asked again, here and in the log, with what comes after it."""
-        voided = sum(later.sent for later in log.answers[log.number :])
-        void = LoggedAnswer(
-            asked=answer.asked, sent=voided, answered=0, label=answer.label, predicted=None, confidence=None,
-            finite=True, white_box=False, seconds=answer.seconds, loss=None, adversarial=None, scores=None,
-        )  # fmt: skip
+        voided = sum(later.reply.sent for later in log.answers[log.number :])
+        void = replace(answer, reply=Reply(None, answer.reply.label, voided, 0, cause=None))
         log.answers = log.answers[: log.number + 1]
         self._events.append(NewAnswer(log.task.index, log.number, void.pack()))
         return void

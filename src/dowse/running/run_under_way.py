@@ -14,6 +14,7 @@ from dowse.errors import InputError, TargetFailedError, is_count
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.images.image_set import Size as Sides
+from dowse.running.engines.base import Work
 from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
@@ -69,8 +70,8 @@ class Finished:
 
 
 @dataclass
-class RunUnderWay:
-    """A run between the store, the engine and whoever is told: the Work of an engine.
+class RunUnderWay(Work):
+    """A run between the store, the engine and whoever is told.
 
     Attributes:
         plan: What is run, and for how many images.
@@ -137,13 +138,11 @@ class RunUnderWay:
         return None
 
     def waiting(self, most: int) -> int:
-        """As Work.waiting."""
         if self.interrupt.wanted:
             return 0
         return self.store.claimable(self.run, self.plan.budget, self.limit, most)
 
     def give_back(self, indices: Collection[int]) -> None:
-        """As Work.give_back."""
         self.store.release(self.run, indices)
 
     def commit(self, events: Sequence[Event]) -> None:

@@ -96,92 +96,49 @@ class LoggedAnswer:
 
     Attributes:
         asked: The sketch of its points.
-        sent: Rows handed to the target.
-        answered: Rows that came back.
-        label: The label the objective was about.
-        predicted: The target's own label of the first adversarial row, or else of the first row.
-        confidence: The probability that the target gives this label.
-        finite: Whether all scores were.
+        reply: What the driver got, without a cause and a gradient; of the scores, (n, K), K = 0 where the method does
+            not look at them.
         white_box: Whether a gradient was part of the answer; it is not kept, so such an answer cannot be heard again.
         seconds: How long the image had been under attack when the answer came.
-        loss: f of each row, (n,) float64; None if there was no answer.
-        adversarial: The verdict of each row, (n,) bool; None if there was no answer.
-        scores: (n, K) float64, K = 0 where the method does not look at scores; None if there was no answer.
-        refused: The rows that a detector left without scores, (n,) bool, as in a Reply; None if all have them.
     """
 
     asked: Sketch
-    sent: int
-    answered: int
-    label: int | None
-    predicted: int | None
-    confidence: float | None
-    finite: bool
+    reply: Reply
     white_box: bool
     seconds: float
-    loss: Tensor | None
-    adversarial: Tensor | None
-    scores: Tensor | None
-    refused: Tensor | None = None
 
     @classmethod
     def of(cls, query: Query, reply: Reply, *, with_scores: bool, seconds: float) -> "LoggedAnswer":
         """What a reply leaves behind; the scores only with_scores."""
-        answer = reply.answer
-        return cls(
-            asked=sketch(query.points),
-            sent=reply.sent,
-            answered=reply.answered,
-            label=reply.label,
-            predicted=reply.predicted,
-            confidence=reply.confidence,
-            finite=reply.finite,
-            white_box=query.gradient,
-            seconds=seconds,
-            loss=None if answer is None else answer.loss,
-            adversarial=None if answer is None else answer.adversarial,
-            scores=None if answer is None else answer.scores[:, : None if with_scores else 0],
-            refused=reply.refused,
-        )
-
-    def reply(self) -> Reply:
-        """The reply as the driver got it, without the cause of a failure."""
-        answer = None
-        if self.loss is not None and self.adversarial is not None and self.scores is not None:
-            answer = Answer(self.loss, self.adversarial, self.scores)
-        return Reply(
-            answer, self.label, self.sent, self.answered, None, self.predicted, self.confidence, self.finite,
-            self.refused,
-        )  # fmt: skip
+        if (answer := reply.answer) is not None:
+            answer = Answer(answer.loss, answer.adversarial, answer.scores[:, : None if with_scores else 0])
+        return cls(sketch(query.points), reply._replace(answer=answer, cause=None), query.gradient, seconds)
 
     def pack(self) -> bytes:
         """As bytes: a header, then 8 bytes a row for its loss, one bit for its verdict, and the scores if kept.
 
         Where rows were refused, one bit a row says which, at the end.
         """
-        flags = _ANSWERED * (self.loss is not None) | _FINITE * self.finite | _WHITE_BOX * self.white_box
-        flags |= _REFUSED * (self.refused is not None)
-        refused = b"" if self.refused is None else np.packbits(self.refused.numpy()).tobytes()
-        classes = 0 if self.scores is None else self.scores.shape[1]
+        reply, answer = self.reply, self.reply.answer
+        flags = _ANSWERED * (answer is not None) | _FINITE * reply.finite | _WHITE_BOX * self.white_box
+        flags |= _REFUSED * (reply.refused is not None)
         header = _HEADER.pack(
             FORMAT,
             flags,
             self.asked.rows,
-            self.sent,
-            self.answered,
-            classes,
-            -1 if self.label is None else self.label,
-            -1 if self.predicted is None else self.predicted,
-            -1.0 if self.confidence is None else self.confidence,
+            reply.sent,
+            reply.answered,
+            0 if answer is None else answer.scores.shape[1],
+            *(-1 if label is None else label for label in (reply.label, reply.predicted)),
+            -1.0 if reply.confidence is None else reply.confidence,
             self.seconds,
             self.asked.digest,
             *self.asked.projections,
         )
-        if self.loss is None or self.adversarial is None or self.scores is None:
-            return header + refused
-        verdicts = np.packbits(self.adversarial.numpy())
-        scores = _bytes_of(self.scores, "<f8") if classes else b""
-        return b"".join((header, _bytes_of(self.loss, "<f8"), verdicts.tobytes(), scores, refused))
+        parts = [header]
+        if answer is not None:
+            parts += [_bytes_of(answer.loss), _packed_bits(answer.adversarial), _bytes_of(answer.scores)]
+        return b"".join(parts if reply.refused is None else [*parts, _packed_bits(reply.refused)])
 
     @classmethod
     def unpack(cls, block: bytes) -> "LoggedAnswer":
@@ -190,41 +147,38 @@ class LoggedAnswer:
             raise ValueError(f"a logged answer of {len(block)} bytes that starts with {block[:1]!r} cannot be read")
         header = _HEADER.unpack_from(block)
         _, flags, rows, sent, answered, classes, label, predicted, confidence, seconds, digest, *projections = header
-        has_answer = bool(flags & _ANSWERED)
-        bits = -(-rows // 8)
-        body = memoryview(block)[_HEADER.size :]
-        length = has_answer * (8 * rows + bits + 8 * rows * classes)
+        bits, body, answer = -(-rows // 8), memoryview(block)[_HEADER.size :], None
+        length = bool(flags & _ANSWERED) * (8 * rows + bits + 8 * rows * classes)
         if len(body) != length + bool(flags & _REFUSED) * bits:
             raise ValueError(f"a logged answer about {rows} rows is {len(body)} bytes long, which cannot be")
-        refused = _bits_of(body[length:], rows) if flags & _REFUSED else None
-        body, loss, adversarial, scores = body[:length], None, None, None
-        if has_answer:
-            loss = _tensor_of(body[: 8 * rows])
-            adversarial = _bits_of(body[8 * rows : 8 * rows + bits], rows)
-            scores = _tensor_of(body[8 * rows + bits :]).view(rows, classes)
-        return cls(
-            asked=Sketch(rows, digest, tuple(projections)),
-            sent=sent,
-            answered=answered,
-            label=None if label < 0 else label,
+        if flags & _ANSWERED:
+            verdicts = _bits_of(body[8 * rows : 8 * rows + bits], rows)
+            scores = _tensor_of(body[8 * rows + bits : length]).view(rows, classes)
+            answer = Answer(_tensor_of(body[: 8 * rows]), verdicts, scores)
+        reply = Reply(
+            answer,
+            None if label < 0 else label,
+            sent,
+            answered,
+            cause=None,
             predicted=None if predicted < 0 else predicted,
             confidence=None if confidence < 0 else confidence,
             finite=bool(flags & _FINITE),
-            white_box=bool(flags & _WHITE_BOX),
-            seconds=seconds,
-            loss=loss,
-            adversarial=adversarial,
-            scores=scores,
-            refused=refused,
+            refused=_bits_of(body[length:], rows) if flags & _REFUSED else None,
         )
+        return cls(Sketch(rows, digest, tuple(projections)), reply, bool(flags & _WHITE_BOX), seconds)
+
+
+def _packed_bits(values: Tensor) -> bytes:
+    return np.packbits(values.numpy()).tobytes()
 
 
 def _bits_of(part: memoryview, n: int) -> Tensor:
     return torch.from_numpy(np.unpackbits(np.frombuffer(part, np.uint8), count=n).astype(bool))
 
 
-def _bytes_of(values: Tensor, dtype: str) -> bytes:
-    return values.numpy().astype(dtype, copy=False).tobytes()
+def _bytes_of(values: Tensor) -> bytes:
+    return values.numpy().astype("<f8", copy=False).tobytes()
 
 
 def _tensor_of(part: memoryview) -> Tensor:

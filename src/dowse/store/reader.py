@@ -183,7 +183,7 @@ class Store:
             if one["id"] not in told:
                 told[one["id"]] = one["told"] or 0
                 counted[one["id"]] = one["unanswered"]
-            counted[one["id"]] += 0 if one["block"] is None else LoggedAnswer.unpack(one["block"]).sent
+            counted[one["id"]] += 0 if one["block"] is None else LoggedAnswer.unpack(one["block"]).reply.sent
         return sum(max(rows, counted[task]) for task, rows in told.items())
 
     def replays(self, run: str) -> dict[str, float]:

@@ -24,7 +24,6 @@ class Predicts(Protocol):
 
     def predict(self, x: Any, /) -> Any:
         """Labels, or scores."""
-        ...
 
 
 ModelLike = TargetLike | Predicts

@@ -62,7 +62,6 @@ class OnnxTarget(Target):
         return self._as_scores(np.concatenate([self._run(rows[i : i + step], step) for i in range(0, len(rows), step)]))
 
     def expect(self, outputs: Outputs) -> None:
-        """As Target.expect."""
         self.read.expects = outputs
 
     @property

@@ -70,7 +70,6 @@ class TfliteTarget(Target):
         return scores
 
     def expect(self, outputs: Outputs) -> None:
-        """As Target.expect."""
         self.read.expects = outputs
 
     @property

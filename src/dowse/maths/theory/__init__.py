@@ -1,10 +1,17 @@
 """The closed forms of the paper: Theorems 1 to 3, both λ*, both μ*, E[β], and the estimates of ‖∇f‖ and A².
 
 "Improving Black-box Adversarial Attacks with a Transfer-based Prior" (NeurIPS 2019), Sec. 3 and Appendices
-A to C. Throughout, α = vᵀ∇f/‖∇f‖ is the cosine of the prior v, A² = ‖VVᵀ∇f‖²/‖∇f‖² the share of the gradient
-inside the subspace spanned by the d columns of V, and q the number of random directions. `bias` is about
-P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate first, `noise` about
-that where answers are noisy; `span`, of a later paper, about several priors.
+A to C. `bias` is about P-RGF and its λ, `weight` about averaging and its μ, `norms` about what both have to estimate
+first, `noise` about that where answers are noisy; `span`, of a later paper, about several priors.
+
+Throughout:
+- D, `D`: the dimension of the input; d, `d`: that of the subspace spanned by the columns of V; at least 1
+- q, `q`: the number of random directions, at least 1
+- λ, `lam`: the bias, in [0, 1]; μ, `mu`: the weight, in [0, 1]
+- α, `alpha`: the cosine vᵀ∇f/‖∇f‖ of the prior v; `alpha_square` is its square
+- α₁, `alpha_1`: vᵀVVᵀ∇f/‖∇f‖, what the subspace sees of it
+- A², `a_square`: ‖VVᵀ∇f‖²/‖∇f‖², the share of the gradient inside the subspace
+- E[β], `expected_beta`: the expected cosine of ∇f and an estimate without the prior, at least 0
 
 Differences to the paper:
 - λ* is J/(J + (K−J)) where Eqs. (12) and (18) print J/K. Factored, J and K−J are both positive: it is the

@@ -36,18 +36,12 @@ def rgf_loss(grad: Tensor | NDArray[Any], C: Tensor | NDArray[Any], q: int) -> f
 def objective(lam: float, alpha_square: float, D: int, q: int) -> float:
     """F(λ) of Eq. (A.7): the share of ‖∇f‖² that P-RGF with bias λ explains, 1 − L(ĝ)/‖∇f‖².
 
-    It is Theorem 1 at C = λ·vvᵀ + (1−λ)/(D−1)·(I − vvᵀ), Eq. (10). λ* maximises it over [0, 1].
+    It is Theorem 1 at C = λ·vvᵀ + (1−λ)/(D−1)·(I − vvᵀ), Eq. (10), for D ≥ 2. λ* maximises it over [0, 1].
 
     >>> objective(1.0, alpha_square=0.04, D=1000, q=50)  # v alone: α²
     0.04
     >>> round(objective(1 / 1000, alpha_square=0.04, D=1000, q=50), 6)  # no bias: q/(D + q − 1)
     0.047664
-
-    Args:
-        lam: the bias λ in [0, 1].
-        alpha_square: α².
-        D: dimension of the input, at least 2 (Eq. (10) divides by D − 1).
-        q: number of directions, at least 1.
     """
     count(q=q)
     if D < 2:
@@ -68,13 +62,6 @@ def objective_subspace(lam: float, alpha_square: float, a_square: float, d: int,
     0.04
     >>> round(objective_subspace(0.0, alpha_square=0.04, a_square=0.5, d=100, q=50), 6)  # no bias: A²q/(d + q − 1)
     0.167785
-
-    Args:
-        lam: the bias λ in [0, 1].
-        alpha_square: α².
-        a_square: A², the share of the gradient inside the subspace.
-        d: dimension of the subspace, at least 1.
-        q: number of directions, at least 1.
     """
     count(d=d, q=q)
     α2, A2, rest = alpha_square, a_square, (1 - lam) / d
@@ -94,11 +81,6 @@ def lambda_star(alpha_square: float, D: int, q: int) -> float:
     >>> λ, F = lambda_star(0.04, 1000, 50), [objective(k / 100, 0.04, 1000, 50) for k in range(101)]
     >>> max(F) <= objective(λ, 0.04, 1000, 50)
     True
-
-    Args:
-        alpha_square: α², at least 0.
-        D: dimension of the input, at least 1.
-        q: number of directions, at least 1.
     """
     count(D=D, q=q)
     _check_square(alpha_square=alpha_square)
@@ -124,12 +106,6 @@ def lambda_star_subspace(alpha_square: float, a_square: float, d: int, q: int) -
 
     >>> [round(lambda_star_subspace(α**2, a_square=0.5, d=1000, q=50), 3) for α in (0.0, 0.1, 0.2, 0.3)]
     [0.0, 0.013, 0.054, 1.0]
-
-    Args:
-        alpha_square: α², at least 0.
-        a_square: A², at least 0.
-        d: dimension of the subspace, at least 1.
-        q: number of directions, at least 1.
     """
     count(d=d, q=q)
     _check_square(alpha_square=alpha_square, a_square=a_square)
@@ -155,13 +131,6 @@ def lambda_star_before_fix(alpha_square: float, a_square: float, d: int, q: int,
 
     >>> [round(lambda_star_before_fix(α**2, 0.5, 1000, 50, D=10_000), 3) for α in (0.0, 0.015, 0.1, 0.2, 0.3)]
     [0.0, 1.0, 0.013, 0.054, 1.0]
-
-    Args:
-        alpha_square: α², at least 0.
-        a_square: A², at least 0.
-        d: dimension of the subspace, at least 1.
-        q: number of directions, at least 1.
-        D: dimension of the input.
     """
     count(d=d, q=q, D=D)
     _check_square(alpha_square=alpha_square, a_square=a_square)

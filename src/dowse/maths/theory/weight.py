@@ -19,10 +19,6 @@ def expected_cosine(D: int, q: int) -> float:
     0.0182
     >>> expected_cosine(D=1, q=50)
     1.0
-
-    Args:
-        D: dimension of the input, at least 1.
-        q: number of directions, at least 1.
     """
     return expected_cosine_subspace(1.0, D, q)
 
@@ -34,11 +30,6 @@ def expected_cosine_subspace(a_square: float, d: int, q: int) -> float:
 
     >>> round(expected_cosine_subspace(0.2, d=7500, q=50), 4)  # a fifth of ‖∇f‖² in a twentieth of the dimensions
     0.0364
-
-    Args:
-        a_square: A², the share of the gradient inside the subspace.
-        d: dimension of the subspace, at least 1.
-        q: number of directions, at least 1.
     """
     count(d=d, q=q)
     return math.sqrt(a_square * q / (d + q - 1))
@@ -51,11 +42,6 @@ def averaging_loss(mu: float, alpha: float, expected_beta: float) -> float:
 
     >>> round(averaging_loss(0.5, alpha=0.6, expected_beta=0.6), 4)  # each alone: 1 − 0.36
     0.4706
-
-    Args:
-        mu: the weight μ in [0, 1].
-        alpha: α.
-        expected_beta: E[β], the expected cosine of ∇f and ĝᵁ.
     """
     return _mixture_loss(mu, alpha, expected_beta, alpha * expected_beta)  # Eq. (B.2)
 
@@ -68,13 +54,6 @@ def averaging_loss_subspace(mu: float, alpha: float, alpha_1: float, a_square: f
 
     >>> round(averaging_loss_subspace(0.5, alpha=0.6, alpha_1=0.0, a_square=0.64, expected_beta=0.6), 4)
     0.28
-
-    Args:
-        mu: the weight μ in [0, 1].
-        alpha: α.
-        alpha_1: α₁ = vᵀVVᵀ∇f/‖∇f‖.
-        a_square: A².
-        expected_beta: E[β], the expected cosine of ∇f and ĝˢ.
     """
     return _mixture_loss(mu, alpha, expected_beta, _cross(alpha_1, a_square, expected_beta))  # Eq. (B.6)
 
@@ -89,10 +68,6 @@ def mu_star(alpha: float, expected_beta: float) -> float:
     >>> μ = mu_star(alpha=0.3, expected_beta=0.1)
     >>> averaging_loss(μ, 0.3, 0.1) < min(averaging_loss(μ - 0.01, 0.3, 0.1), averaging_loss(μ + 0.01, 0.3, 0.1))
     True
-
-    Args:
-        alpha: α.
-        expected_beta: E[β], at least 0.
     """
     if alpha >= 1:
         return 1.0
@@ -110,12 +85,6 @@ def mu_star_subspace(alpha: float, alpha_1: float, a_square: float, expected_bet
     0.75
     >>> mu_star_subspace(alpha=0.6, alpha_1=0.5, a_square=0.25, expected_beta=0.2)  # 0.6·0.5 > 0.25
     1.0
-
-    Args:
-        alpha: α.
-        alpha_1: α₁ = vᵀVVᵀ∇f/‖∇f‖.
-        a_square: A².
-        expected_beta: E[β], at least 0.
     """
     return _best_weight(alpha, expected_beta, _cross(alpha_1, a_square, expected_beta))  # Eq. (B.7)
 
@@ -127,10 +96,6 @@ def mu_star_approximate(alpha: float, expected_beta: float) -> float:
 
     >>> round(mu_star_approximate(alpha=0.3, expected_beta=0.1), 3), round(mu_star(alpha=0.3, expected_beta=0.1), 3)
     (0.75, 0.765)
-
-    Args:
-        alpha: α.
-        expected_beta: E[β], at least 0.
     """
     if alpha <= 0:
         return 0.0

@@ -25,22 +25,18 @@ class Work(Protocol):
 
     def take(self) -> Task | None:
         """The next task, with all that is known of it, claimed for this process; None if there is none now."""
-        ...
 
     def give_back(self, indices: Collection[int]) -> None:
         """Tasks that were taken and did not end are free again; whoever takes them goes on from what is committed."""
-        ...
 
     def waiting(self, most: int) -> int:
         """How many tasks there are to take, counted up to `most`."""
-        ...
 
     def commit(self, events: Sequence[Event]) -> None:
         """Commit events, all of them together; no events ask whether to go on. Raises what ends the run.
 
         With a Reserved among them it raises only if they could not be committed, see `store.events.Commit`.
         """
-        ...
 
 
 class Engine(Protocol):
@@ -52,18 +48,15 @@ class Engine(Protocol):
         A task's NewAnswer events must be committed before its next question is asked. Returns when every task that it
         took has ended; once `commit` has raised it takes no more, commits the rounds in flight, and raises that.
         """
-        ...
 
     def input_shape(self, spec: str) -> Shape | None:
         """(C, H, W) of the images that a target takes; None if it does not say, or takes any."""
-        ...
 
     def close(self) -> None:
         """Let go of whatever it holds."""
-        ...
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Attacks in this process.
 
     Args:
@@ -74,7 +67,6 @@ class LocalEngine:
         self.networks = Networks(live)
 
     def run(self, told: Instructions, work: Work) -> None:
-        """As Engine.run."""
         attack_tasks(told, iter(work.take, None), work.commit, self.networks)
 
     def input_shape(self, spec: str) -> Shape | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.errors import InputError, WorkerFailedError, count
-from dowse.running.engines.base import Tell, Work, warn
+from dowse.running.engines.base import Engine, Tell, Work, warn
 from dowse.running.engines.crew import Crew, Lost, Place, State
 from dowse.running.engines.messages import (
     Begin,
@@ -37,7 +37,7 @@ TICK = 1.0  # seconds of silence after which the runner is asked whether to go o
 PATIENCE = 60.0  # seconds without any worker after which somebody should know why
 
 
-class Pool:
+class Pool(Engine):
     """An Engine whose attacks take place in the workers of a crew.
 
     Args:

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 
 from dowse.machine.cpu import usable_cores
 from dowse.running.engines.base import Tell, warn
-from dowse.running.engines.crew import Lost
+from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
 from dowse.running.engines.remote_worker import prepare, serve
 from dowse.running.interrupt import SIGNALS
@@ -50,18 +50,16 @@ class WorkerProcess:
     pipe: Connection
 
 
-class ProcessCrew:
+class ProcessCrew(Crew):
     """Starts processes and talks to them through pipes."""
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads
 
     def capacity(self) -> int:
-        """As Crew.capacity."""
         return usable_cores()
 
     def start(self) -> WorkerProcess:
-        """As Crew.start."""
         ours, theirs = SPAWN.Pipe()
         process = SPAWN.Process(target=_live, args=(theirs, os.getcwd(), sys.path, self.threads), name="dowse-worker")
         with _signals_blocked():
@@ -70,17 +68,14 @@ class ProcessCrew:
         return WorkerProcess(process, ours)
 
     def send(self, worker: WorkerProcess, message: bytes) -> None:
-        """As Crew.send."""
         with suppress(OSError):
             worker.pipe.send_bytes(message)
 
     def receive(self, workers: Collection[WorkerProcess], timeout: float) -> list[tuple[WorkerProcess, bytes | Lost]]:
-        """As Crew.receive."""
         ready = wait([worker.pipe for worker in workers], timeout)
         return [(worker, self._read(worker)) for worker in workers if worker.pipe in ready]
 
     def end(self, workers: Collection[WorkerProcess], *, at_once: bool) -> None:
-        """As Crew.end."""
         for worker in workers:
             worker.pipe.close()
         deadline = time.monotonic() + (0.0 if at_once else FAREWELL)
@@ -92,7 +87,6 @@ class ProcessCrew:
             worker.process.close()
 
     def waiting(self) -> str:
-        """As Crew.waiting."""
         return "the machine may be short of memory, or too busy to start processes"
 
     def close(self) -> None:

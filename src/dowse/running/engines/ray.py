@@ -17,7 +17,7 @@ from typing import Any
 from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
 from dowse.running.engines.base import Tell, warn
-from dowse.running.engines.crew import Lost
+from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.messages import Failed, FromWorker, pack
 from dowse.running.engines.pool import Pool
 from dowse.running.engines.remote_worker import prepare, serve
@@ -107,7 +107,7 @@ class RayWorker:
     session: int
 
 
-class RayCrew:
+class RayCrew(Crew):
     """Starts actors and steps them.
 
     Args:
@@ -138,7 +138,6 @@ class RayCrew:
         return RayWorker(actor, actor.step.remote(None), self._session)
 
     def send(self, worker: RayWorker, message: bytes) -> None:
-        """As Crew.send."""
         worker.call = worker.actor.step.remote(message)
 
     def receive(self, workers: Collection[RayWorker], timeout: float) -> list[tuple[RayWorker, bytes | Lost]]:
@@ -168,7 +167,6 @@ class RayCrew:
                 self._ray.kill(worker.actor)
 
     def waiting(self) -> str:
-        """As Crew.waiting."""
         ray = self._connected()
         free, there = ray.available_resources(), ray.cluster_resources()
         told = [f"{free.get(name, 0):g} of {there.get(name, 0):g} {name}s" for name in self.needs]
