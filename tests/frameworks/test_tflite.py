@@ -102,7 +102,7 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path):
     for given, said in (
         (f"tflite:{tmp_path}/none.tflite", "there is no file"),
         (f"tflite:{tmp_path}/broken.tflite", "LiteRT cannot read"),
-        (f"{spec}#output=probs", "has the outputs scores: say which one with output="),
+        (f"{spec}#output=probs", "no output 'probs': known are scores"),
         (f"{spec}#outputs=odds", "outputs='odds' is unknown"),
         (f"{spec}#treads=2", "did you mean 'threads'"),
     ):

@@ -17,10 +17,10 @@ from dowse.report.data.statistics import (
     median_interval,
     sign_test,
     success_curve,
-    whole_image_p,
     wilcoxon,
     wilson,
 )
+from tests.scripts import experiment_script
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (10, 10), (81, 263), (1, 5000)])
@@ -156,6 +156,7 @@ def test_holm_keeps_the_order_and_never_lowers_a_p() -> None:
 
 
 def test_whole_images_are_turned_with_all_their_copies() -> None:
+    whole_image_p = experiment_script("claims").whole_image_p
     six = {str(i): -1.0 for i in range(6)}
     alone, twice = whole_image_p([six]), whole_image_p([six, six])
     assert alone == twice == pytest.approx(2 / 2**6, abs=0.005)  # a copy of a photograph says nothing more

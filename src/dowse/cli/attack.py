@@ -6,7 +6,7 @@ import typer
 
 from dowse.cli import running
 from dowse.cli.completion import method_names
-from dowse.cli.failing import failing_kindly
+from dowse.cli.failing import computing
 from dowse.cli.options import group_of, literal, settings_group, taking
 from dowse.cli.pictures import Pictures
 
@@ -36,10 +36,7 @@ def attack(
 
     A spec can run code, that of the factory it names: read one that is not your own first.
     """
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         from dowse.experiment.file import make_experiment
 
         if "surrogate" in settings:

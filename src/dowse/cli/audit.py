@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dowse.cli import running
-from dowse.cli.failing import FAILED, failing_kindly
+from dowse.cli.failing import FAILED, computing
 from dowse.cli.options import Group, group_of, settings_group, taking, whole
 from dowse.cli.pictures import Pictures
 
@@ -77,10 +77,7 @@ def audit(
     Ends with 3 if a requirement is not met. A spec can run code, that of the factory it names: read one that is not
     your own first.
     """
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         from dowse.audit.gate import check_budget, parse_requirement
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
         from dowse.audit.result import audit_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dowse.cli.failing import FAILED, failing_kindly
+from dowse.cli.failing import FAILED, computing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,10 +38,7 @@ def check(
 
     Ends with 1 if something is wrong.
     """
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         from typing import cast
 
         import torch

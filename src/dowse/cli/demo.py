@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dowse.cli.failing import failing_kindly
+from dowse.cli.failing import computing
 
 if TYPE_CHECKING:
     from dowse.figures.contact_sheet import Attempt
@@ -84,10 +84,7 @@ def demo(
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Attack MobileNetV2 on photographs with RGF, P-RGF and Dowse's own attack, and compare what they cost."""
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         from dowse.cli.running import Manner, execute
         from dowse.experiment.file import make_experiment
         from dowse.report import write_html

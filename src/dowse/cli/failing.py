@@ -25,3 +25,13 @@ def failing_kindly() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("stopped at once; what was committed is kept", err=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """`failing_kindly` around forward passes, whose memory is kept for the next one."""
+    from dowse.machine.cpu import ensure_fast_malloc
+
+    ensure_fast_malloc()
+    with failing_kindly():
+        yield

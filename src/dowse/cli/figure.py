@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dowse.cli.failing import failing_kindly
+from dowse.cli.failing import computing
 from dowse.cli.options import settings_group, taking
 from dowse.figures.figure_settings import FigureSettings
 
@@ -23,10 +23,7 @@ def figure(
     threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
 ) -> None:
     """Draw one of the paper's figures: its numbers are computed, kept as NAME.json, and drawn as SVG and PNG."""
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         import torch
 
         from dowse.figures.catalogue import find_figure, make_figure

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dowse.cli import running
-from dowse.cli.failing import failing_kindly
+from dowse.cli.failing import computing
 from dowse.cli.options import group_of, taking, whole
 
 
@@ -32,10 +32,7 @@ def run(
 
     An experiment can run code, that of the factories and methods it names: read one that is not your own first.
     """
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         from dowse.errors import InputError
         from dowse.experiment.file import load_experiment
 

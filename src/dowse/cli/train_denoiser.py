@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dowse.cli.failing import failing_kindly
+from dowse.cli.failing import computing
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -47,10 +47,7 @@ def train_denoiser(
 ) -> None:
     """Train a guided denoiser (Liao et al. 2018), going on from a checkpoint in --out; its spec is then
     denoiser:OUT/denoiser.safetensors+TARGET."""
-    from dowse.machine.cpu import ensure_fast_malloc
-
-    ensure_fast_malloc()
-    with failing_kindly():
+    with computing():
         import torch
 
         from dowse.defences.denoiser import load_denoiser

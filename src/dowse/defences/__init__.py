@@ -33,17 +33,8 @@ __all__ = [
     "shipped_denoiser",
 ]
 
-DEFENCES: dict[str, Callable[[TargetLike, str | None], Defence]] = {
-    "jpeg": Jpeg.for_spec,
-    "randomization": Randomization.for_spec,
-    "denoiser": Denoiser.for_spec,
-    "noise": InputNoise.for_spec,
-    "output-noise": OutputNoise.for_spec,
-    "boundary": Boundary.for_spec,
-    "round": Rounded.for_spec,
-    "top-k": TopK.for_spec,
-    "aaa": AAA.for_spec,
-    "blacklight": Blacklight.for_spec,
-    "piha": Piha.for_spec,
-}
+ALL: tuple[type[Defence], ...] = (
+    Jpeg, Randomization, Denoiser, InputNoise, OutputNoise, Boundary, Rounded, TopK, AAA, Blacklight, Piha,
+)  # fmt: skip
+DEFENCES: dict[str, Callable[[TargetLike, str | None], Defence]] = {one.prefix: one.for_spec for one in ALL}
 """The prefixes of a spec: each makes the defended classifier of a classifier and the text after the colon, if any."""

@@ -1,12 +1,9 @@
 """AAA, "Adversarial Attack on Attackers" (Chen et al. 2022, NeurIPS): scores whose margin leads a search astray."""
 
-from typing import Self
-
 import torch
 from torch import Tensor
 
 from dowse.core.target import TargetLike
-from dowse.defences.arguments import numbers
 from dowse.defences.base import Defence
 from dowse.defences.scores import are_probabilities, as_logits
 from dowse.errors import positive
@@ -34,6 +31,7 @@ class AAA(Defence):
         temperature: Of the true confidence that is kept.
     """
 
+    prefix = "aaa"
     has_gradient = False
 
     def __init__(
@@ -55,11 +53,6 @@ class AAA(Defence):
         confidence = (z / self.temperature).softmax(1).gather(1, best).squeeze(1)
         found = _optimized(z, best, target, confidence, self.beta)
         return torch.where(are_probabilities(scores), found.softmax(1), found)
-
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`aaa`, or `aaa:TAU,ALPHA,BETA,TEMPERATURE`, of which the last may be left out."""
-        return cls(net, *numbers("aaa", argument, [4.0, 1.0, 5.0, 1.0]))
 
 
 def _optimized(z: Tensor, best: Tensor, target: Tensor, confidence: Tensor, beta: float) -> Tensor:

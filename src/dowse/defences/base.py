@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from dowse.core.target import Delivery, Kind, Target, TargetLike, as_target, in_training_mode, kind_of
+from dowse.defences.arguments import numbers
 from dowse.errors import InputError
 from dowse.settings import Outputs
 
@@ -24,6 +27,8 @@ class Defence(nn.Module, Target):
         net: An nn.Module, or whatever else `as_target` takes.
     """
 
+    prefix: ClassVar[str]
+    """What stands for it in a spec, in front of what it defends."""
     draws_noise = False
     has_gradient = True
     _behind: Target
@@ -63,6 +68,12 @@ class Defence(nn.Module, Target):
         seeds = self._drawn(points, seeds)
         delivery = self._behind.deliver(self.transform(points, seeds), self._seeds_behind(seeds))
         return delivery if delivery.scores is None else replace(delivery, scores=self.shown(delivery.scores, seeds))
+
+    @classmethod
+    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
+        """`PREFIX`, or `PREFIX:NUMBERS`: those of the constructor in their order; the last may be left out."""
+        _, *given = signature(cls).parameters.values()
+        return cls(net, *numbers(cls.prefix, argument, [one.default for one in given]))
 
     def tell_resends(self, tell: Callable[[slice], None]) -> None:
         """As what is behind does."""

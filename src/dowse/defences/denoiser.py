@@ -36,6 +36,8 @@ class Denoiser(Defence):
         unet: From images to the predicted noise, of the same shape.
     """
 
+    prefix = "denoiser"
+
     def __init__(self, net: TargetLike, unet: "DenoisingUNet") -> None:
         super().__init__(net)
         self.unet = unet

@@ -30,6 +30,7 @@ class Jpeg(Defence):
         quality: 1 to 95; the paper's is 75.
     """
 
+    prefix = "jpeg"
     has_gradient = False
 
     def __init__(self, net: TargetLike, quality: int = 75) -> None:

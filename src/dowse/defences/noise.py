@@ -1,13 +1,10 @@
 """Defences by noise, drawn per row: on the image, on the scores, or on the scores of unsure answers alone."""
 
-from typing import Self
-
 import torch
 from torch import Tensor
 
 from dowse.core.seeds import normal_of
 from dowse.core.target import TargetLike
-from dowse.defences.arguments import numbers
 from dowse.defences.base import Defence
 from dowse.defences.scores import are_probabilities, as_logits, as_probabilities
 from dowse.errors import fraction, positive
@@ -21,6 +18,7 @@ class InputNoise(Defence):
         sigma: The noise's standard deviation, pixels being in [0, 1]; what leaves [0, 1] is clipped.
     """
 
+    prefix = "noise"
     draws_noise = True
 
     def __init__(self, net: TargetLike, sigma: float = 0.02) -> None:
@@ -31,11 +29,6 @@ class InputNoise(Defence):
     def transform(self, x: Tensor, seeds: Tensor) -> Tensor:
         """clip(x + σξ): (n, *s) -> (n, *s)."""
         return (x + self.sigma * normal_of(seeds, x[0].numel()).view(x.shape).to(x)).clamp(0, 1) if len(x) else x
-
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`noise` with σ = 0.02, or `noise:SIGMA`."""
-        return cls(net, *numbers("noise", argument, [0.02]))
 
 
 class OutputNoise(Defence):
@@ -48,6 +41,7 @@ class OutputNoise(Defence):
         sigma: The noise's standard deviation.
     """
 
+    prefix = "output-noise"
     draws_noise = True
 
     def __init__(self, net: TargetLike, sigma: float = 0.1) -> None:
@@ -59,11 +53,6 @@ class OutputNoise(Defence):
         """z + σξ: (n, K) -> (n, K)."""
         return _noisy(scores, self.sigma * normal_of(seeds, scores.shape[1]))
 
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`output-noise` with σ = 0.1, or `output-noise:SIGMA`."""
-        return cls(net, *numbers("output-noise", argument, [0.1]))
-
 
 class Boundary(Defence):
     """Noise on the scores of images near a boundary: where the best class is unsure (Aithal and Li 2022, BD(θ, σ)).
@@ -74,6 +63,7 @@ class Boundary(Defence):
         sigma: The standard deviation of the noise on its logits; the paper's is 0.1.
     """
 
+    prefix = "boundary"
     draws_noise = True
 
     def __init__(self, net: TargetLike, theta: float = 0.3, sigma: float = 0.1) -> None:
@@ -87,11 +77,6 @@ class Boundary(Defence):
         unsure = as_probabilities(scores).amax(1, keepdim=True) < self.theta
         noise = self.sigma * normal_of(seeds, scores.shape[1])
         return torch.where(unsure, _noisy(scores, noise), scores)
-
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`boundary` with θ = 0.3 and σ = 0.1, or `boundary:THETA,SIGMA`."""
-        return cls(net, *numbers("boundary", argument, [0.3, 0.1]))
 
 
 def _noisy(scores: Tensor, noise: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class Randomization(Defence):
         fixed_size: Resize the padded image, bilinear, to the size it came with.
     """
 
+    prefix = "randomization"
     draws_noise = True
 
     def __init__(self, net: TargetLike, fixed_size: bool = False) -> None:

@@ -1,12 +1,9 @@
 """Defences that show less of the scores: rounded probabilities, the best classes alone."""
 
-from typing import Self
-
 import torch
 from torch import Tensor
 
 from dowse.core.target import TargetLike
-from dowse.defences.arguments import numbers
 from dowse.defences.base import Defence
 from dowse.errors import count
 
@@ -40,6 +37,7 @@ class Rounded(Defence):
         decimals: How many.
     """
 
+    prefix = "round"
     has_gradient = False
 
     def __init__(self, net: TargetLike, decimals: int = 2) -> None:
@@ -52,11 +50,6 @@ class Rounded(Defence):
         rounded = as_probabilities(scores).round(decimals=self.decimals)
         return torch.where(are_probabilities(scores), rounded, rounded.clamp_min(0.5 * 10.0**-self.decimals).log())
 
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`round` to two decimals, or `round:DECIMALS`."""
-        return cls(net, *numbers("round", argument, [2]))
-
 
 class TopK(Defence):
     """A classifier that shows its best classes alone; the others share what is left of 1.
@@ -65,6 +58,8 @@ class TopK(Defence):
         net: From points to scores.
         k: How many classes are shown.
     """
+
+    prefix = "top-k"
 
     def __init__(self, net: TargetLike, k: int = 5) -> None:
         super().__init__(net)
@@ -80,8 +75,3 @@ class TopK(Defence):
         rest = (1 - best.values.sum(1, keepdim=True)).clamp_min(0) / (p.shape[1] - self.k)
         known = rest.expand_as(p).scatter(1, best.indices, best.values)
         return torch.where(are_probabilities(scores), known, known.clamp_min(LEAST).log())
-
-    @classmethod
-    def for_spec(cls, net: TargetLike, argument: str | None) -> Self:
-        """`top-k` of five classes, or `top-k:K`."""
-        return cls(net, *numbers("top-k", argument, [5]))

@@ -25,7 +25,6 @@ class Stateful(Defence):
     """
 
     has_gradient = False
-    prefix: ClassVar[str]
     kind_of_detector: ClassVar[type[Detector]]
     detector: Detector
 

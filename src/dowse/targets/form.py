@@ -1,13 +1,13 @@
 """The form in which a model behind ONNX or HTTP wants its images: element type, layout, scale."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dowse.errors import InputError, choose
+from dowse.errors import InputError, choose, nearest
 from dowse.targets.options import InputOptions, Layout
 
 Array = NDArray[Any]
@@ -68,6 +68,21 @@ class Form:
         if self.datatype == "UINT8":
             points = np.rint(points).clip(0, 255)
         return np.ascontiguousarray(points, DATATYPES[self.datatype])
+
+
+T = TypeVar("T")
+
+
+def named(what: Literal["input", "output"], tensors: Sequence[T], wanted: str | None, name_of: Callable[[T], str]) -> T:
+    """A model's input or output of a name; the only input, or the first output, where none is wanted."""
+    names = [name_of(tensor) for tensor in tensors]
+    if wanted is None and (len(names) == 1 or what == "output"):
+        return tensors[0]
+    if wanted is None:
+        raise InputError(f"the model has the {what}s {', '.join(names)}: say which one with {what}=")
+    if wanted not in names:
+        raise InputError(f"the model has no {what} {wanted!r}: {nearest(wanted, names)}")
+    return tensors[names.index(wanted)]
 
 
 def filled(rows: Array, size: int) -> Array:

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from torch import Tensor
 
 from dowse.core.answers import Reader
 from dowse.core.target import Target
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import Array, Form, filled, image_shape
+from dowse.targets.form import Array, Form, filled, image_shape, named
 from dowse.targets.options import OnnxOptions
 
 ELEMENTS = {"tensor(float)": "FP32", "tensor(double)": "FP64", "tensor(float16)": "FP16", "tensor(uint8)": "UINT8"}
@@ -38,8 +39,8 @@ class OnnxTarget(Target):
     def __init__(self, path: str | Path, options: OnnxOptions | None = None) -> None:
         self.path, self.options = Path(path), options or OnnxOptions()
         self._session = _open(self.path, self.options)
-        self._input = _pick("input", self._session.get_inputs(), self.options.input, only=True)
-        self._output = _pick("output", self._session.get_outputs(), self.options.output, only=False)
+        self._input = named("input", self._session.get_inputs(), self.options.input, attrgetter("name"))
+        self._output = named("output", self._session.get_outputs(), self.options.output, attrgetter("name"))
         if self._input.type not in ELEMENTS:
             raise InputError(f"{path} takes {self._input.type}, expected one of {', '.join(ELEMENTS)}")
         self._shape = _sizes(self._input.shape)
@@ -103,18 +104,6 @@ def _open(path: Path, options: OnnxOptions) -> Any:
         return onnxruntime.InferenceSession(str(path), settings, providers=providers)
     except Exception as error:
         raise InputError(f"onnxruntime cannot read {str(path)!r}: {error}") from error
-
-
-def _pick(what: str, tensors: Sequence[Any], name: str | None, *, only: bool) -> Any:
-    """The tensor of a name, or the first one; where there are several inputs a name is owed."""
-    names = [tensor.name for tensor in tensors]
-    if name is None and (len(names) == 1 or not only):
-        return tensors[0]
-    if name is None:
-        raise InputError(f"the model has the {what}s {', '.join(names)}: say which one with {what}=")
-    if name not in names:
-        raise InputError(f"the model has no {what} {name!r}: {nearest(name, names)}")
-    return tensors[names.index(name)]
 
 
 def _sizes(shape: Sequence[Any]) -> list[int | None]:

@@ -1,6 +1,7 @@
 """Targets that are TensorFlow Lite files, float or quantised, run by LiteRT."""
 
 import importlib
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import Array, Form, filled, image_shape
+from dowse.targets.form import Array, Form, filled, image_shape, named
 from dowse.targets.options import TfliteOptions
 from dowse.wording import step as step_words
 
@@ -38,8 +39,9 @@ class TfliteTarget(Target):
     def __init__(self, path: str | Path, options: TfliteOptions | None = None) -> None:
         self.path, self.options = Path(path), options or TfliteOptions()
         self._runner = _open(self.path, self.options)
-        self._input = _pick("input", self.path, self._runner.get_input_details(), self.options.input)
-        self._output = _pick("output", self.path, self._runner.get_output_details(), self.options.output)
+        inputs, outputs = self._runner.get_input_details(), self._runner.get_output_details()
+        self._input = named("input", inputs, self.options.input, itemgetter("name"))
+        self._output = named("output", outputs, self.options.output, itemgetter("name"))
         if self._input["dtype"] not in TAKEN:
             raise InputError(f"{path} takes {np.dtype(self._input['dtype']).name}, expected floats or 8-bit pixels")
         declared = self._input.get("shape_signature", self._input["shape"])
@@ -135,13 +137,3 @@ def _interpreter() -> Any:
         except ImportError:
             continue
     raise InputError("tflite: targets need ai-edge-litert, which is not installed: pip install 'dowse[tflite]'")
-
-
-def _pick(what: str, path: Path, tensors: list[dict[str, Any]], name: str | None) -> dict[str, Any]:
-    """The tensor of a name; else the only input, or the first output."""
-    names = [str(tensor["name"]) for tensor in tensors]
-    if name is None and (len(tensors) == 1 or what == "output"):
-        return tensors[0]
-    if name not in names:
-        raise InputError(f"{path} has the {what}s {', '.join(names)}: say which one with {what}=")
-    return tensors[names.index(name)]

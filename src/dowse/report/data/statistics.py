@@ -189,32 +189,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-TURNS = 20_000
-
-
-def whole_image_p(differences: Sequence[Mapping[str, float]], seed: int = 0) -> float:
-    """Two-sided p of several targets together, from what two runs cost on each image of each: a sign-flip test.
-
-    One photograph attacked on three targets is not three images. So where chance turns a photograph's sign, it turns
-    all its copies; and each target has the weight one, however many images it has. The statistic is the sum over
-    targets of (losses − wins)/images, its distribution that of TURNS random turns.
-
-    Args:
-        differences: For each target, first − second by image; the same photograph has the same key on each.
-        seed: Of the turns, so that a page says the same each time it is written.
-    """
-    share: dict[str, float] = {}
-    for target in differences:
-        for image, one in target.items():
-            share[image] = share.get(image, 0.0) + float(np.sign(one)) / len(target)
-    shares = np.array(list(share.values()))
-    if not shares.any():
-        return 1.0
-    turns = np.random.default_rng(seed).integers(2, size=(TURNS, len(shares)), dtype=np.int8) * 2.0 - 1
-    reached = np.abs(turns @ shares) >= abs(shares.sum()) - 1e-12
-    return float((1 + reached.sum()) / (1 + TURNS))
-
-
 def wilcoxon(differences: NDArray[np.float64]) -> float:
     """Two-sided p of the signed-rank test (Wilcoxon 1945): zeros left out, ties share their mean rank.
 
