@@ -222,7 +222,7 @@ class RunUnderWay(Work):
             )
 
     def _count(self, event: Event) -> None:
-        now = replace(self.snapshot, seconds=time.monotonic() - self.began)
+        now = self.snapshot
         match event:
             case Round():
                 self.snapshot = replace(
@@ -238,6 +238,7 @@ class RunUnderWay(Work):
                     already_wrong=now.already_wrong + (row.end is End.ALREADY_WRONG),
                     nonfinite=now.nonfinite + (row.end is End.NONFINITE),
                     here=now.here + 1,
+                    seconds=time.monotonic() - self.began,
                 )
                 self.report.ended(self.snapshot, row)
             case Restarted(why=str(why)):

@@ -1,9 +1,9 @@
 """One request to a model server: what came back, or why nothing did and whether it makes sense to try again."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import NoReturn, cast
+from typing import NoReturn
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -110,10 +110,10 @@ class ModelClient:
             return self._through_httpx(method, url, headers, body, timeout, token)
         answered = self._connections.exchange(method, url.raw_path.decode(), headers, body, timeout)
         if 200 <= answered.status < 300:
-            return Message(answered.body, cast("Mapping[str, str]", answered.headers))
+            return Message(answered.body, answered.headers)
         refused = httpx.Response(
             answered.status,
-            headers=answered.headers.items(),
+            headers=answered.headers,
             extensions={"reason_phrase": answered.reason.encode("latin-1")},
         )
         raise _refusal(refused, answered.body, token)

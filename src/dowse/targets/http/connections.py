@@ -12,8 +12,8 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from http.client import HTTPException, HTTPMessage, HTTPResponse
-from typing import TYPE_CHECKING, Any, NamedTuple
+from http.client import HTTPException
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 IDLE = 5.0  # seconds after which a connection that nobody used is not used again: servers close theirs about then
 AT_ONCE = 2**16  # bytes of a body up to which it goes in one piece with its head
+LONGEST_LINE = 2**16
 
 
 class Answered(NamedTuple):
-    """What a server answered; the headers are found in any case."""
+    """What a server answered; the names of headers are in small letters."""
 
     status: int
     reason: str
-    headers: HTTPMessage
+    headers: Mapping[str, str]
     body: bytes
 
 
@@ -66,13 +67,11 @@ class Connections:
                 lines.append(f"Content-Length: {len(body)}")
             begun = self._clock()
             self._send(line, "\r\n".join([*lines, "", ""]).encode("latin-1"), body or b"", timeout)
-            response = HTTPResponse(_Readable(line, begun + timeout, self._clock), method=method)  # type: ignore[arg-type]
-            response.begin()
-            text, keep = response.read(), not response.will_close
-            return Answered(response.status, response.reason, response.headers, _decoded(response.headers, text))
+            answered, keep = _read(io.BufferedReader(_Reader(line, begun + timeout, self._clock)))
+            return answered
         except TimeoutError as error:
             raise httpx.ReadTimeout(str(error)) from None
-        except (OSError, HTTPException, zlib.error) as error:
+        except (OSError, HTTPException, ValueError, zlib.error) as error:
             raise httpx.RemoteProtocolError(str(error) or type(error).__name__) from None
         finally:
             self._give_back(line, keep)
@@ -137,29 +136,78 @@ class Connections:
             line.close()
 
 
-class _Readable:
-    """A connection as `HTTPResponse` reads it: until a moment, however slowly an answer trickles."""
+class _Reader(io.RawIOBase):
+    """What comes over a connection until a moment, however slowly it trickles."""
 
     def __init__(self, line: socket.socket, until: float, clock: Callable[[], float]) -> None:
-        self.line, self.until, self.clock = line, until, clock
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self))
-
-
-class _Reader(io.RawIOBase):
-    def __init__(self, of: _Readable) -> None:
-        self.of = of
+        self._line, self._until, self._clock = line, until, clock
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int:
-        left = self.of.until - self.of.clock()
+        left = self._until - self._clock()
         if left <= 0:
             raise TimeoutError("the answer came too slowly")
-        self.of.line.settimeout(left)
-        return self.of.line.recv_into(buffer)
+        self._line.settimeout(left)
+        return self._line.recv_into(buffer)
+
+
+def _read(answer: io.BufferedReader) -> tuple[Answered, bool]:
+    """An answer, and whether the connection stays open behind it."""
+    status = 100
+    while 100 <= status < 200:  # which another answer follows
+        version, status, reason = _status(_line(answer))
+        headers: dict[str, str] = {}
+        while text := _line(answer):
+            name, colon, value = text.partition(":")
+            if not colon:
+                raise HTTPException(f"a header without a colon, {text[:80]!r}")
+            headers[name.strip().lower()] = value.strip()
+    said = headers.get("connection", "").lower()
+    stays = "close" not in said if version == "HTTP/1.1" else "keep-alive" in said
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = _pieces(answer)
+    elif status in (204, 304):
+        body = b""
+    elif (length := headers.get("content-length")) is not None:
+        body = _exactly(answer, int(length))
+    else:
+        body, stays = answer.read(), False
+    return Answered(status, reason, headers, _unpacked(headers, body)), stays
+
+
+def _status(line: str) -> tuple[str, int, str]:
+    version, _, rest = line.partition(" ")
+    code, _, reason = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or not code.isdecimal():
+        raise HTTPException(f"no answer by HTTP, {line[:80]!r}" if line else "the server hung up")
+    return version, int(code), reason
+
+
+def _pieces(answer: io.BufferedReader) -> bytes:
+    """The body of an answer that comes in pieces, each behind its size in hexadecimal digits."""
+    parts = []
+    while size := int(_line(answer).partition(";")[0], 16):
+        parts.append(_exactly(answer, size))
+        _line(answer)
+    while _line(answer):
+        pass  # headers that come last, which nobody asks for
+    return b"".join(parts)
+
+
+def _line(answer: io.BufferedReader) -> str:
+    line = answer.readline(LONGEST_LINE)
+    if not line.endswith(b"\n") and (line or answer.read(1)):
+        raise HTTPException(f"a line of more than {LONGEST_LINE} bytes, or cut short")
+    return line.rstrip(b"\r\n").decode("latin-1")
+
+
+def _exactly(answer: io.BufferedReader, n: int) -> bytes:
+    body = answer.read(n)
+    if len(body) != n:
+        raise HTTPException(f"{len(body)} of {n} bytes came")
+    return body
 
 
 def _has_something_to_say(line: socket.socket) -> bool:
@@ -176,7 +224,7 @@ def _shut_down(line: socket.socket) -> None:
         return
 
 
-def _decoded(headers: Any, body: bytes) -> bytes:
+def _unpacked(headers: Mapping[str, str], body: bytes) -> bytes:
     """A body as it was before the server packed it."""
-    packing = (headers.get("Content-Encoding") or "identity").lower()
-    return zlib.decompress(body, 47) if packing in ("gzip", "x-gzip", "deflate") and body else body
+    packed = headers.get("content-encoding", "identity").lower() in ("gzip", "x-gzip", "deflate")
+    return zlib.decompress(body, 47) if packed and body else body

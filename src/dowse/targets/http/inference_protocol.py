@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,24 +71,35 @@ def encode_request(array: Array, name: str, datatype: str, *, binary: bool, outp
         output: The only output wanted; None leaves it to the server.
     """
     rows = np.ascontiguousarray(array, dtype=DATATYPES[datatype])
-    tensor: dict[str, Any] = {"name": name, "shape": list(rows.shape), "datatype": datatype}
-    request: dict[str, Any] = {"inputs": [tensor]}
+    if not binary:
+        request = _request(rows.shape, name, datatype, output)
+        request["inputs"][0]["data"] = rows.ravel().tolist()
+        return Message(json.dumps(request).encode(), {"Content-Type": "application/json"})
+    head = _head(rows.shape, rows.nbytes, name, datatype, output)
+    return Message(head + rows.tobytes(), {"Content-Type": "application/octet-stream", JSON_BYTES: str(len(head))})
+
+
+def _request(shape: tuple[int, ...], name: str, datatype: str, output: str | None) -> dict[str, Any]:
+    request: dict[str, Any] = {"inputs": [{"name": name, "shape": list(shape), "datatype": datatype}]}
     if output is not None:
         request["outputs"] = [{"name": output}]
-    if not binary:
-        tensor["data"] = rows.ravel().tolist()
-        return Message(json.dumps(request).encode(), {"Content-Type": "application/json"})
-    tensor["parameters"] = {"binary_data_size": rows.nbytes}
+    return request
+
+
+@lru_cache(maxsize=256)
+def _head(shape: tuple[int, ...], size: int, name: str, datatype: str, output: str | None) -> bytes:
+    """The JSON in front of the bytes of a tensor; most requests of a run have the same."""
+    request = _request(shape, name, datatype, output)
+    request["inputs"][0]["parameters"] = {"binary_data_size": size}
     request["parameters"] = {"binary_data_output": True}
-    head = json.dumps(request).encode()
-    return Message(head + rows.tobytes(), {"Content-Type": "application/octet-stream", JSON_BYTES: str(len(head))})
+    return json.dumps(request).encode()
 
 
 def decode_response(message: Message, output: str | None = None) -> Array:
     """The scores of a response, float64 of the shape it says; a WireError if there are none.
 
     Args:
-        message: What came, JSON or binary; the headers may be a mapping of any case that finds JSON_BYTES.
+        message: What came, JSON or binary; the headers may be in small letters.
         output: The output to look for; None takes the only one there is.
     """
     head, tail = _split(message)
@@ -116,7 +128,7 @@ def decode_response(message: Message, output: str | None = None) -> Array:
 
 def _split(message: Message) -> tuple[bytes, bytes]:
     """The JSON and the bytes behind it."""
-    said = message.headers.get(JSON_BYTES)
+    said = message.headers.get(JSON_BYTES, message.headers.get(JSON_BYTES.lower()))
     if said is None:
         return message.body, b""
     if not said.isdecimal() or int(said) > len(message.body):
