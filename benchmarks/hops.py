@@ -7,7 +7,7 @@ what runs when a module is imported. One image of 8×8 pixels is attacked with r
 target, until its row is committed; then `dowse report` reads the store. The first run is for imports alone.
 
 Beside that, how deep the calls are, functions of dowse alone, when the target is asked and when answer and row are
-committed: the way itself, without what is called on it and returns.
+committed: the way itself, without what is called on it and returns. `--way` prints it, in the order of the calls.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import json
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -40,6 +40,7 @@ budget = 60
 images = "image.png"
 """
 
+THE_WAY = "on the way itself, at these three moments together"
 MOMENTS = {" INTO answers ": "when an answer is committed", " INTO rows ": "when the row is committed"}
 
 
@@ -49,7 +50,7 @@ class Watch:
     def __init__(self) -> None:
         self.seen: set[CodeType] = set()
         self.asked: set[CodeType] | None = None  # what is entered from the first question on
-        self.depths: dict[str, set[CodeType]] = {}
+        self.depths: dict[str, list[CodeType]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
@@ -64,9 +65,9 @@ class Watch:
     def deep(self, moment: str) -> None:
         """Keep the code that is on the stack now; at each moment for the first time."""
         frame: FrameType | None = sys._getframe(1)
-        found = set()
+        found: list[CodeType] = []
         while frame is not None:
-            found.add(frame.f_code)
+            found.insert(0, frame.f_code)
             frame = frame.f_back
         self.depths.setdefault(moment, found)
 
@@ -80,7 +81,7 @@ class Watch:
         sys.setprofile(None)
 
 
-def by_file(entered: set[CodeType]) -> dict[str, list[str]]:
+def by_file(entered: Iterable[CodeType]) -> dict[str, list[str]]:
     """The functions of dowse among the code entered, by file."""
     import dowse
 
@@ -89,7 +90,13 @@ def by_file(entered: set[CodeType]) -> dict[str, list[str]]:
         path, is_function = Path(code.co_filename), code.co_flags & inspect.CO_NEWLOCALS
         if is_function and path.is_relative_to(home) and "<" not in code.co_qualname.rpartition("<locals>.")[2]:
             found.setdefault(str(path.relative_to(home)), []).append(code.co_qualname)
-    return {path: sorted(names) for path, names in sorted(found.items())}
+    return {path: sorted({*names}) for path, names in sorted(found.items())}
+
+
+def in_order(stack: Iterable[CodeType]) -> str:
+    """The functions of dowse on a stack, the outermost first."""
+    told = (f"{path}: {name}" for code in stack for path, names in by_file([code]).items() for name in names)
+    return "\n".join(f"    {line}" for line in told)
 
 
 class Connection(sqlite3.Connection):
@@ -128,8 +135,8 @@ def command(*words: str) -> None:
         app(list(words), standalone_mode=False)
 
 
-def count(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """The hops to the row and to the report, by file."""
+def count(folder: Path, ways: dict[str, str]) -> dict[str, dict[str, list[str]]]:
+    """The hops to the row and to the report, by file; `ways` is filled with the stack at each moment."""
     from PIL import Image
 
     (folder / "hops_target.py").write_text(TARGET)
@@ -145,6 +152,8 @@ def count(folder: Path) -> dict[str, dict[str, list[str]]]:
             found["from `dowse run` to the row"] = by_file(watch.seen)
             found["from the first question to the row"] = by_file(watch.asked or set())
             found |= {moment: by_file(entered) for moment, entered in watch.depths.items()}
+            found[THE_WAY] = by_file(code for stack in watch.depths.values() for code in stack)
+            ways.update({moment: in_order(stack) for moment, stack in watch.depths.items()})
             watch.start()
             command("report", out)
             watch.stop()
@@ -156,12 +165,16 @@ def main() -> None:
     """Print the numbers, or the hops themselves as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print every hop")
+    parser.add_argument("--way", action="store_true", help="print the way itself")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = count(Path(folder))
+        ways: dict[str, str] = {}
+        found = count(Path(folder), ways)
     if words.json:
         print(json.dumps(found, indent=1))
         return
+    for moment, way in ways.items() if words.way else ():
+        print(f"{moment}:\n{way}")
     for name, files in found.items():
         print(f"{name}: {sum(map(len, files.values()))} functions in {len(files)} files")
 

@@ -22,8 +22,9 @@ import torch
 
 from benchmarks.figure import Figure
 from dowse.core.outcome import End
-from dowse.experiment.file import Experiment, make_experiment
+from dowse.experiment.file import make_experiment
 from dowse.experiment.grid import plans_of
+from dowse.experiment.tables import Experiment
 from dowse.images.sources import open_images
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.running.engines import LocalEngine

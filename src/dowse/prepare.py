@@ -27,7 +27,7 @@ from dowse.maths.grid import GridBall, snapped
 from dowse.maths.losses import Objective
 from dowse.preflight.first_look import first_look
 from dowse.settings import AttackSettings
-from dowse.surrogates.prior import as_prior
+from dowse.surrogates.given import as_prior
 from dowse.surrogates.surrogate import SurrogateLike
 from dowse.targets import Mask, open_target
 from dowse.targets.model import ModelLike

@@ -8,7 +8,7 @@ import torch
 import dowse
 from dowse.core.outcome import End
 from dowse.maths.losses import Objective
-from dowse.surrogates.prior import as_prior
+from dowse.surrogates.given import as_prior
 from tests.support import Faulty, NotFinite, Tanh, attack_anyway, labels_of, pictures
 
 NET = Tanh(0)

@@ -8,9 +8,10 @@ import pytest
 
 from dowse.attacks.registry import METHODS
 from dowse.errors import InputError
-from dowse.experiment.file import GRID, Experiment, load_experiment, make_experiment
+from dowse.experiment.file import load_experiment, make_experiment
 from dowse.experiment.grid import expand
 from dowse.experiment.spec import RunSpec
+from dowse.experiment.tables import GRID, Experiment
 
 BASE: dict[str, Any] = {"target": "dowse:a", "surrogate": "dowse:s", "images": "x.npz", "method": "prgf"}
 

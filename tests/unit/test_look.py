@@ -13,7 +13,8 @@ from dowse.core.prior import answer_all
 from dowse.defences import Randomization
 from dowse.maths.losses import Objective
 from dowse.surrogates.ensemble import Ensemble
-from dowse.surrogates.prior import SurrogatePrior, as_prior
+from dowse.surrogates.given import as_prior
+from dowse.surrogates.prior import SurrogatePrior
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, resized
 from tests.support import SHAPE, Linear, Tanh, generator, labels_of, pictures

@@ -12,7 +12,8 @@ from dowse.defences import Jpeg, Randomization
 from dowse.maths.losses import Objective
 from dowse.settings import AttackSettings
 from dowse.surrogates.ensemble import Ensemble
-from dowse.surrogates.prior import SurrogatePrior, as_prior
+from dowse.surrogates.given import as_prior
+from dowse.surrogates.prior import SurrogatePrior
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, resized
 from tests.nets import Pooled

@@ -132,3 +132,9 @@ def test_every_module_says_its_place_in_a_sentence():
     for path in SOURCE.rglob("*.py"):
         sentence = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         assert sentence, f"{path.relative_to(SOURCE)} has no docstring"
+
+
+def test_the_architecture_names_every_room_and_every_module_of_the_core():
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    expected = {*ROOMS, *(path.stem for path in modules("core") if path.stem != "__init__")}
+    assert not {name for name in expected if f"`{name}`" not in page}

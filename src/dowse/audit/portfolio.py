@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dowse.errors import InputError, is_count
-from dowse.experiment.file import Experiment, MethodTable, make_experiment
+from dowse.experiment.file import make_experiment
+from dowse.experiment.tables import Experiment, MethodTable
 from dowse.settings import Norm
 
 BUDGET = 1000

@@ -7,6 +7,7 @@ import typer
 from dowse.cli import running
 from dowse.cli.completion import method_names
 from dowse.cli.failing import computing
+from dowse.cli.manner import Manner
 from dowse.cli.options import group_of, literal, settings_group, taking
 from dowse.cli.pictures import Pictures
 
@@ -16,14 +17,14 @@ EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}  # a method's
 @taking(
     pictures=group_of(Pictures),
     settings=settings_group("Settings, the same words as in an experiment"),
-    manner=group_of(running.Manner),
+    manner=group_of(Manner),
 )
 def attack(
     context: typer.Context,
     target: Annotated[str, typer.Option(help="What is attacked, for example dowse:cifar10_resnet20.")],
     pictures: Pictures,
     settings: dict[str, Any],
-    manner: running.Manner,
+    manner: Manner,
     name: Annotated[str | None, typer.Option(help="What the target is called in tables and in the report.")] = None,
     method: Annotated[
         str,

@@ -9,14 +9,15 @@ import typer
 
 from dowse.cli import running
 from dowse.cli.failing import FAILED, computing
+from dowse.cli.manner import Manner
 from dowse.cli.options import Group, group_of, settings_group, taking, whole
 from dowse.cli.pictures import Pictures
 
 if TYPE_CHECKING:
     from dowse.audit.looking import FirstLook
     from dowse.audit.result import Audit
-    from dowse.experiment.file import Experiment
     from dowse.experiment.spec import PlannedRun
+    from dowse.experiment.tables import Experiment
     from dowse.running.run_under_way import Finished
 
 NOT_MET = 3
@@ -30,13 +31,13 @@ def _without(group: Group, *names: str) -> Group:
 @taking(
     pictures=group_of(Pictures),
     settings=_without(settings_group("Settings, the same words as in an experiment"), *OWN),
-    manner=_without(group_of(running.Manner), "json"),
+    manner=_without(group_of(Manner), "json"),
 )
 def audit(
     target: Annotated[str, typer.Option(help="What is audited, for example torch:package.module:factory.")],
     pictures: Pictures,
     settings: dict[str, Any],
-    manner: running.Manner,
+    manner: Manner,
     surrogate: Annotated[
         list[str] | None,
         typer.Option(help="A network for the same classes; auto takes built-in ones that fit, none does without."),
@@ -130,7 +131,7 @@ def audit(
             raise typer.Exit(NOT_MET)
 
 
-def _look(experiment: "Experiment", manner: running.Manner, surrogates: Sequence[str], *, asks: bool) -> "FirstLook":
+def _look(experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *, asks: bool) -> "FirstLook":
     """The first look at the target; the one that was kept, if it was of the same.
 
     A dry run, which asks nothing, does without where the target is not on this machine.

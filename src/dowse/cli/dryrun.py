@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from dowse.experiment.file import Experiment
     from dowse.experiment.spec import PlannedRun, RunSpec
+    from dowse.experiment.tables import Experiment
     from dowse.images.image_set import ImageSource
     from dowse.preflight.timing import Timing
 

@@ -10,8 +10,8 @@ from dowse.attacks.registry import default_options, find_method, without_preset
 from dowse.core.method import loss_of
 from dowse.core.target import Shape
 from dowse.errors import InputError
-from dowse.experiment.file import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
 from dowse.experiment.spec import PlannedRun, RunSpec
+from dowse.experiment.tables import FOR_ALL, GRID, Experiment, MethodTable, as_tuple
 from dowse.images.class_names import names_of, with_names
 from dowse.images.image_set import ImageSource
 from dowse.machine.importing import check_trusted

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dowse.experiment.file import Save
 from dowse.experiment.spec import RunSpec
+from dowse.experiment.tables import Save
 
 
 @dataclass(frozen=True, kw_only=True)

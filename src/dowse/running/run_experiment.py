@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from dowse.experiment.file import Experiment, ImagesTable, Save
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
+from dowse.experiment.tables import Experiment, ImagesTable, Save
 from dowse.images.class_names import names_of, with_names
 from dowse.images.image_set import ImageSource, in_channels
 from dowse.images.sources import open_images

@@ -1,7 +1,6 @@
 """Models as people have them: whatever they take and answer with, they become Targets here, without a wrapper."""
 
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any, Protocol
 
 import torch
@@ -10,11 +9,10 @@ from torch import Tensor, nn
 from dowse.core.target import AdaptedTarget, Delivery, Shape, TargetLike, checked_scores
 from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import image_shape
+from dowse.targets.likely_forms import answering, declared, likely
 from dowse.targets.options import AnyLayout, Arrays, ModelOptions, PixelType
 from dowse.targets.pixels import Pixels
 
-METHODS = ("predict_proba", "decision_function", "predict")  # of an object that cannot be called, the first it has
 OF_THE_PROTOCOL = ("takes_row_seeds", "deliver", "tell_resends")  # whoever has one of them speaks as Target does
 NOT_ABOUT_THE_FORM = (InputError, OSError, MemoryError, StopIteration)
 
@@ -75,14 +73,14 @@ class Model(AdaptedTarget):
             layout=layout, dtype=dtype, scale=scale, mean=mean, std=std, arrays=arrays, flat=flat, call=call,
             outputs=outputs, shape=shape,
         )  # fmt: skip
-        self.whole, answering = given, _answering(given, call)
-        super().__init__(answering)
+        self.whole, called = given, answering(given, call)
+        super().__init__(called)
         self.module = given if isinstance(given, nn.Module) else None
-        self.input_shape = self.options.shape or _declared(given, self.options.layout)
+        self.input_shape = self.options.shape or declared(given, self.options.layout)
         self.pixels: Pixels | None = None
         self.read.said = self.read.outputs = outputs
         by_hand = any(value is not None for value in (layout, dtype, scale, mean, std, arrays, flat, call, outputs))
-        self.read.adapted = self.foreign = by_hand or not callable(given) or answering is not given
+        self.read.adapted = self.foreign = by_hand or not callable(given) or called is not given
         self.differentiable = self.module is not None and arrays != "numpy" and dtype != "uint8" and not flat
         self._tell: Callable[[slice], None] = lambda rows: None
         self.tell_resends = self._told  # type: ignore[method-assign]
@@ -199,86 +197,6 @@ class Model(AdaptedTarget):
     def _forms(self, points: Tensor) -> list[Pixels]:
         """The forms to be tried, the likeliest first, as far as nothing else was said."""
         shape = tuple(points.shape[1:])
-        forms = [form for form in _likely(self.whole, self.given, shape) if form.agrees(self.options)]
+        forms = [form for form in likely(self.whole, self.given, shape) if form.agrees(self.options)]
         made = dict.fromkeys(form.with_scale(self.options) for form in forms)
         return list(made) or [Pixels.said(self.options)]
-
-
-def _answering(given: Any, call: str | None) -> Callable[..., Any]:
-    """What is called: the model itself, or a method of it."""
-    if call is not None:
-        method = getattr(given, call, None)
-        if not callable(method):
-            raise InputError(f"{type(given).__name__} has no method {call!r}: call= names the one that answers")
-        return _quiet(method)
-    if callable(given) and not _like_keras(given):
-        made: Callable[..., Any] = given
-        return made
-    method = next((found for name in METHODS if callable(found := getattr(given, name, None))), None)
-    if method is None:
-        raise InputError(
-            "a target must be a module, a callable, a spec string, or have predict_proba or predict, got "
-            f"{type(given).__name__}"
-        )
-    return _quiet(method)
-
-
-def _quiet(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Keras draws a bar for every call, unless it is told not to."""
-    try:
-        talks = "verbose" in signature(method).parameters
-    except (TypeError, ValueError):
-        talks = False
-    return (lambda x: method(x, verbose=0)) if talks else method
-
-
-def _like_keras(given: Any) -> bool:
-    """Whether a model is called by `predict` though it can be called itself: it declares (None, …, C)."""
-    shape = getattr(given, "input_shape", None)
-    return (
-        not isinstance(given, nn.Module)
-        and callable(getattr(given, "predict", None))
-        and isinstance(shape, tuple)
-        and len(shape) in (2, 4)
-        and shape[0] is None
-    )
-
-
-def _declared(given: Any, layout: AnyLayout | None) -> Shape | None:
-    """(C, H, W) of the images that a model says it takes."""
-    shape = getattr(given, "input_shape", None)
-    if not isinstance(shape, tuple | list | torch.Size) or len(shape) not in (3, 4):
-        return None
-    if len(shape) == 3 and shape[0] is not None:
-        c, h, w = shape
-        return c, h, w
-    return image_shape(list(shape), None if layout == "NHW" else layout)
-
-
-def _likely(given: Any, method: Callable[..., Any], shape: tuple[int, ...]) -> list[Pixels]:
-    """Forms in the order in which they are tried for images (C, H, W)."""
-    flat = Pixels("numpy", "NHWC", flat=True)
-    grey: list[AnyLayout] = ["NHW"] if shape[0] == 1 else []
-    arrays = [
-        Pixels("numpy", layout, dtype)
-        for dtype in (None, "uint8")
-        for layout in (("NCHW", "NHWC", *grey) if dtype is None else ("NHWC", *grey, "NCHW"))
-    ]
-    tensors = [Pixels("torch", layout, dtype) for dtype in (None, "uint8") for layout in ("NCHW", "NHWC", *grey)]
-    if isinstance(given, nn.Module):
-        return tensors
-    features = getattr(given, "n_features_in_", getattr(getattr(method, "__self__", None), "n_features_in_", None))
-    if isinstance(features, int):
-        pixels = torch.Size(shape).numel()
-        if features != pixels:
-            raise InputError(
-                f"{type(given).__name__} takes {features} numbers an image, these are {'×'.join(map(str, shape))} = "
-                f"{pixels}: give images of its size and channels (--size, --channels)"
-            )
-        return [flat]
-    if _like_keras(given):
-        channels_first = len(given.input_shape) == 4 and given.input_shape[1] == shape[0] != given.input_shape[3]
-        return [flat] if len(given.input_shape) == 2 else [Pixels("numpy", "NCHW" if channels_first else "NHWC")]
-    if callable(given):
-        return [tensors[0], *arrays, *tensors[1:], flat]
-    return [flat, *arrays, *tensors]

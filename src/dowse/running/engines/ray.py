@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any
 
 from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
+from dowse.running.engines.attacker import Attacker
 from dowse.running.engines.base import Tell, warn
 from dowse.running.engines.crew import Crew, Lost
-from dowse.running.engines.messages import Failed, FromWorker, pack
 from dowse.running.engines.pool import Pool
-from dowse.running.engines.remote_worker import prepare, serve
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
 NODE_LOST = "the Ray node that this process is connected to is gone"
@@ -64,38 +62,6 @@ class RayEngine(Pool):
             needs["GPU"] = float(gpus_per_worker)
         crew = RayCrew(address, needs, threads or max(1, int(cpus_per_worker)), workers)
         super().__init__(crew, workers, tell)
-
-
-class Attacker:
-    """The actor: attacks in a thread, so that each call of `step` can bring a reply and take away the next message.
-
-    Args:
-        folder: The runner's working folder.
-        path: Where the runner finds modules.
-        threads: Torch threads.
-    """
-
-    def __init__(self, folder: str, path: list[str], threads: int) -> None:
-        self._said: SimpleQueue[bytes] = SimpleQueue()
-        self._replies: SimpleQueue[bytes] = SimpleQueue()
-        warned = prepare(folder=folder, path=path, threads=threads)
-        threading.Thread(target=self._live, args=(warned,), daemon=True).start()
-
-    def step(self, reply: bytes | None) -> bytes:
-        """Hand in the reply to the last message, and wait for the next one."""
-        if reply is not None:
-            self._replies.put(reply)
-        return self._said.get()
-
-    def _live(self, warned: list[str]) -> None:
-        def exchange(message: bytes) -> bytes:
-            self._said.put(message)
-            return self._replies.get()
-
-        try:
-            serve(exchange, warned)
-        finally:
-            self._said.put(pack(FromWorker(Failed("its thread ended", input_error=False))))
 
 
 @dataclass(eq=False)
