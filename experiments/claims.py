@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from dowse.core.summary import summarize
-from dowse.report.data.statistics import compare, cost, holm, sign_test
+from dowse.report.data.statistics import compare, cost, sign_test
 from dowse.report.text.markdown import table_lines
 from dowse.store import Counted, Row
 
@@ -101,6 +101,23 @@ def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[lis
                 photographs = {image for by_image in differences.values() for image in by_image}
                 pooled.append(Together(words, page, len(photographs), whole_image_p(list(differences.values()))))
     return lines, pooled
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of one family after Holm's correction (1979), in their order.
+
+    The smallest of m is multiplied by m, the next by m − 1, and so on; none becomes smaller than one before it, or
+    larger than 1. Calling those below a level significant errs anywhere in the family with at most that chance.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, least = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = least
+    return adjusted
 
 
 TURNS = 20_000

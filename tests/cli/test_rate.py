@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dowse.cli import app
+from dowse.cli.execute import share_of_rate
 from dowse.cli.manner import worker_count
-from dowse.cli.running import share_of_rate
 from dowse.errors import InputError
 from dowse.machine.cpu import usable_cores
 from dowse.store import Store

@@ -13,7 +13,6 @@ from dowse.report.data.statistics import (
     EXACT,
     _exact,
     bootstrap_mean,
-    holm,
     median_interval,
     sign_test,
     success_curve,
@@ -149,6 +148,7 @@ def test_a_long_curve_is_thinned_and_never_wrong(taken: list[int]) -> None:
 
 
 def test_holm_keeps_the_order_and_never_lowers_a_p() -> None:
+    holm = experiment_script("claims").holm
     assert holm([]) == []
     assert holm([0.5]) == [0.5]
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])

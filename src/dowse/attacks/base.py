@@ -7,6 +7,7 @@ from torch import Tensor
 
 from dowse.core.flow import Flow
 from dowse.core.method import Method
+from dowse.errors import InputError
 from dowse.maths.geometry import Ball
 
 
@@ -44,3 +45,8 @@ class Attack(Method):
             What becomes `outcome.value`, for an attack that gives up by itself.
         """
         raise NotImplementedError(f"{type(self).__name__} has no flow(x, f, ball, rng)")
+
+    def check_image(self, x: Tensor) -> None:
+        """Raise InputError for what is no image, (C, H, W): the `check` of attacks that look at rows and columns."""
+        if x.ndim != 3:
+            raise InputError(f"{self.name} is about images (C, H, W), got {tuple(x.shape)}")

@@ -64,9 +64,7 @@ class Dowse(Attack):
         positive(ridge=self.ridge)
         fraction(pixels=self.pixels)
 
-    def check(self, x: Tensor) -> None:
-        """Raise InputError for what is no image, (C, H, W)."""
-        Square().check(x)
+    check = Attack.check_image
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""

@@ -63,8 +63,7 @@ class PBO(Attack):
 
     def grid(self, x: Tensor) -> Tensor:
         """A zero of the search space for an image like x, (C, H, W) -> (C, h, w)."""
-        if x.ndim != 3:
-            raise InputError(f"pbo is about images (C, H, W), got {tuple(x.shape)}")
+        self.check_image(x)
         C, H, W = x.shape
         sides = tuple(min(LARGEST_SIDE, max(1, side // 2)) for side in (H, W))
         if self.subspace is not None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
-from dowse.errors import InputError, choose, fraction, positive_or_none
+from dowse.errors import choose, fraction, positive_or_none
 from dowse.maths.cosines import cosines
 from dowse.maths.geometry import Ball
 
@@ -51,10 +51,7 @@ class SimBA(Attack):
         fraction(frequencies=self.frequencies)
         positive_or_none(step=self.step)
 
-    def check(self, x: Tensor) -> None:
-        """Raise InputError for what is no image, (C, H, W)."""
-        if x.ndim != 3:
-            raise InputError(f"simba is about images (C, H, W), got {tuple(x.shape)}")
+    check = Attack.check_image
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
-from dowse.errors import InputError, count, fraction
+from dowse.errors import count, fraction
 from dowse.maths.geometry import Ball
 
 SCHEDULE = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # of 10,000 iterations: after each of them p halves
@@ -51,10 +51,7 @@ class Square(Attack):
         fraction(p=self.p)
         count(horizon=self.horizon)
 
-    def check(self, x: Tensor) -> None:
-        """Raise InputError for what is no image, (C, H, W)."""
-        if x.ndim != 3:
-            raise InputError(f"square is about images (C, H, W), got {tuple(x.shape)}")
+    check = Attack.check_image
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""

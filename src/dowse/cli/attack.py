@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dowse.cli import running
 from dowse.cli.completion import method_names
+from dowse.cli.execute import execute
 from dowse.cli.failing import computing
 from dowse.cli.manner import Manner
 from dowse.cli.options import group_of, literal, settings_group, taking
@@ -46,7 +46,7 @@ def attack(
             "name": method, "target": pictures.target(target), "defence": defence, "images": pictures.table,
             "method": {"name": method, **extra_words(context.args)}, **settings,
         }  # fmt: skip
-        running.execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)
+        execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)
 
 
 def extra_words(arguments: list[str]) -> dict[str, Any]:

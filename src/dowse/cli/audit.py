@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dowse.cli import running
+from dowse.cli.execute import execute
 from dowse.cli.failing import FAILED, computing
 from dowse.cli.manner import Manner
 from dowse.cli.options import Group, group_of, settings_group, taking, whole
@@ -116,7 +116,7 @@ def audit(
         _tell(found, anyway=anyway, say=say)
         say(_estimate(experiment, found))
         rounds = rounds_of(experiment) if minutes is not None else []
-        finished = running.execute(experiment, manner, rounds=rounds, seconds=None if minutes is None else 60 * minutes)
+        finished = execute(experiment, manner, rounds=rounds, seconds=None if minutes is None else 60 * minutes)
         plans = _plans(finished, [*rounds, experiment][0])
         command = ["dowse", *map(without_password, sys.argv[1:])]
         done = audit_of(manner.out, plans, found, requirements, command)

@@ -85,8 +85,8 @@ def demo(
 ) -> None:
     """Attack MobileNetV2 on photographs with RGF, P-RGF and Dowse's own attack, and compare what they cost."""
     with computing():
+        from dowse.cli.execute import execute
         from dowse.cli.manner import Manner
-        from dowse.cli.running import execute
         from dowse.experiment.file import make_experiment
         from dowse.report import write_html
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dowse.cli import running
+from dowse.cli.execute import execute
 from dowse.cli.failing import computing
 from dowse.cli.manner import Manner
 from dowse.cli.options import group_of, taking, whole
@@ -47,4 +47,4 @@ def run(
 
             show_plan(experiment.changed(rate=manner.rate), manner.out, as_json=manner.json, probe=probe)
         else:
-            running.execute(experiment, manner)
+            execute(experiment, manner)

@@ -9,6 +9,7 @@ from dowse.core.flow import Query
 from dowse.core.observers import Observer
 from dowse.core.reply import Reply
 from dowse.core.task import Task
+from dowse.wording import rounded
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Tracer(Observer):
         if reply.answer is None or reply.last is None or reply.confidence is None:
             return  # failed, or refused as a whole: nothing new is known
         if query.candidate or (self.accept is Accept.ANY and reply.answer.adversarial.any()):
-            traced.predicted, traced.confidence = reply.predicted, float(f"{reply.confidence:.6g}")
+            traced.predicted, traced.confidence = reply.predicted, rounded(reply.confidence, 6)
             if traced.confidence_before is None:
                 traced.confidence_before = traced.confidence
         if query.candidate:

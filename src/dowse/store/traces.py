@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dowse.wording import rounded
+
 Trace = dict[str, list[float | None]]
 """Columns of equal length: "queries", "loss", and each name that was noted; None where nothing was said."""
 
@@ -26,4 +28,4 @@ def unpack(block: bytes) -> Trace:
 def _short(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
-    return value if isinstance(value, int) else float(f"{value:.6g}")
+    return value if isinstance(value, int) else rounded(value, 6)

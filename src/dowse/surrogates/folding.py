@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node, Tracer
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from dowse.core.target import Shape
+from dowse.core.target import Shape, as_target
 from dowse.machine.cpu import channels_last
 from dowse.targets import input_shape, resolve_surrogate
 
@@ -56,7 +56,7 @@ def _may_fold(net: nn.Module) -> bool:
         and not any(layer.training for layer in layers)
         and not any(p.requires_grad for p in net.parameters())
         and not any(getattr(layer, hooks) for layer in layers for hooks in HOOKS)
-        and not getattr(net, "takes_row_seeds", False)
+        and not as_target(net).takes_row_seeds
     )
 
 

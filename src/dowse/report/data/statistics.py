@@ -172,23 +172,6 @@ def sign_test(wins: int, losses: int) -> float:
     return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of one family after Holm's correction (1979), in their order.
-
-    The smallest of m is multiplied by m, the next by m − 1, and so on; none becomes smaller than one before it, or
-    larger than 1. Calling those below a level significant errs anywhere in the family with at most that chance.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    adjusted, least = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(order):
-        least = max(least, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = least
-    return adjusted
-
-
 def wilcoxon(differences: NDArray[np.float64]) -> float:
     """Two-sided p of the signed-rank test (Wilcoxon 1945): zeros left out, ties share their mean rank.
 
