@@ -2,7 +2,6 @@
 
 from contextlib import closing
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -19,7 +18,7 @@ from dowse.running.engines import LocalEngine
 from dowse.running.run_experiment import run_experiment
 from dowse.targets import declared_shape, resolve_target
 from dowse.targets.export import export_onnx
-from dowse.targets.form import Form
+from dowse.targets.form import form_of
 from dowse.targets.onnx import OnnxTarget
 from dowse.targets.options import InputOptions, OnnxOptions
 from tests.support import generator, pictures
@@ -181,14 +180,14 @@ def test_a_whole_attack_on_a_file(file):
 @pytest.mark.parametrize("options", [{"mean": (1.0, 2.0)}, {"std": (1.0, 2.0)}])
 def test_mean_and_std_fit_the_channels(options):
     with pytest.raises(dowse.InputError, match="one for each channel, got 2"):
-        Form.of(None, "FP32", (3, 4, 4), InputOptions(**options))
+        form_of(None, "FP32", (3, 4, 4), InputOptions(**options))
 
 
 def test_a_form_leaves_the_points_alone():
-    points = np.random.default_rng(0).random((2, 3, 4, 4), dtype=np.float32)
-    before = points.copy()
-    Form(scale=255.0, mean=(1.0,), std=(2.0,)).encode(points)
-    assert np.array_equal(points, before)
+    points = torch.rand(2, 3, 4, 4)
+    before = points.clone()
+    form_of(None, "UINT8", (3, 4, 4), InputOptions(scale=255.0, mean=(1.0,), std=(2.0,))).encode(points)
+    assert torch.equal(points, before)
 
 
 class Chancy(nn.Module):

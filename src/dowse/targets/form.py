@@ -1,73 +1,33 @@
-"""The form in which a model behind ONNX or HTTP wants its images: element type, layout, scale."""
+"""What models behind ONNX, LiteRT and HTTP declare: the form of their images, and which tensors are meant."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dowse.errors import InputError, choose, nearest
-from dowse.targets.options import InputOptions, Layout
+from dowse.targets.options import InputOptions, Layout, PixelType
+from dowse.targets.pixels import Pixels
 
 Array = NDArray[Any]
 
-# The protocol's names of element types that images can have, and those that scores can have.
-DATATYPES: dict[str, type[np.generic]] = {
-    "FP32": np.float32,
-    "FP16": np.float16,
-    "FP64": np.float64,
-    "UINT8": np.uint8,
-}
+DATATYPES: dict[str, PixelType] = {"FP32": "float32", "FP16": "float16", "FP64": "float64", "UINT8": "uint8"}
+"""The Open Inference Protocol's names of the element types that images can have."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """How images (n, C, H, W) in [0, 1] become a model's input tensor.
+def form_of(shape: Sequence[int | None] | None, datatype: str, image: Sequence[int], options: InputOptions) -> Pixels:
+    """The form for images like `image`, (C, H, W), of a model that declares its input's shape and type.
 
-    Attributes:
-        datatype: A key of DATATYPES.
-        layout: The order of the axes.
-        scale: Pixels are multiplied by it.
-        mean: Subtracted then, one number or one for each channel.
-        std: Divided by then, one number or one for each channel.
+    `shape` has None where a size is free, may lack the batch's axis, and is None where the model declares none.
     """
-
-    datatype: str = "FP32"
-    layout: Layout = "NCHW"
-    scale: float = 1.0
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-
-    @classmethod
-    def of(
-        cls, shape: Sequence[int | None] | None, datatype: str, image: Sequence[int], options: InputOptions
-    ) -> "Form":
-        """The form for images like `image`, (C, H, W), of a model that declares its input's shape and type.
-
-        `shape` has None where a size is free, may lack the batch's axis, and is None where the model declares none.
-        """
-        choose("datatype", datatype, DATATYPES)
-        layout = options.layout or _infer_layout(shape, image[0])
-        _check_fits(shape, layout, image)
-        for name, values in (("mean", options.mean), ("std", options.std)):
-            if values is not None and len(values) not in (1, image[0]):
-                raise InputError(f"{name} must be one number or {image[0]}, one for each channel, got {len(values)}")
-        scale = options.scale if options.scale is not None else 255.0 if datatype == "UINT8" else 1.0
-        return cls(datatype, layout, scale, options.mean or (0.0,), options.std or (1.0,))
-
-    def encode(self, points: Array) -> Array:
-        """The input tensor, contiguous, for points (n, C, H, W) in [0, 1]: (n, C, H, W) or (n, H, W, C)."""
-        if self.scale != 1:
-            points = points * points.dtype.type(self.scale)
-        if self.mean != (0.0,) or self.std != (1.0,):
-            mean, std = (np.array(values, points.dtype).reshape(-1, 1, 1) for values in (self.mean, self.std))
-            points = (points - mean) / std
-        if self.layout == "NHWC":
-            points = points.transpose(0, 2, 3, 1)
-        if self.datatype == "UINT8":
-            points = np.rint(points).clip(0, 255)
-        return np.ascontiguousarray(points, DATATYPES[self.datatype])
+    choose("datatype", datatype, DATATYPES)
+    layout = options.layout or _infer_layout(shape, image[0])
+    _check_fits(shape, layout, image)
+    for name, values in (("mean", options.mean), ("std", options.std)):
+        if values is not None and len(values) not in (1, image[0]):
+            raise InputError(f"{name} must be one number or {image[0]}, one for each channel, got {len(values)}")
+    return Pixels("numpy", layout, DATATYPES[datatype], scale=options.scale, mean=options.mean, std=options.std)
 
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import Array, Form, filled, image_shape, named
+from dowse.targets.form import Array, filled, form_of, image_shape, named
 from dowse.targets.options import OnnxOptions
 
 ELEMENTS = {"tensor(float)": "FP32", "tensor(double)": "FP64", "tensor(float16)": "FP16", "tensor(uint8)": "UINT8"}
@@ -53,8 +53,7 @@ class OnnxTarget(Target):
 
     def __call__(self, points: Tensor, seeds: Tensor | None = None) -> Tensor:
         """Scores (n, K) of points (n, C, H, W)."""
-        form = Form.of(self._shape, ELEMENTS[self._input.type], points.shape[1:], self.options)
-        rows = form.encode(points.detach().cpu().numpy())
+        rows = form_of(self._shape, ELEMENTS[self._input.type], points.shape[1:], self.options).encode(points)
         if self.rows_per_call is None:
             return self._as_scores(self._run(rows))
         if len(rows) == 0:

@@ -1,4 +1,4 @@
-"""The form in which a model of this process takes its images: tensors or arrays, layout, element type, scale."""
+"""The form in which a model takes its images: tensors or arrays, layout, element type, scale."""
 
 from dataclasses import dataclass, replace
 from typing import Any

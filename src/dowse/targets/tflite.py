@@ -13,7 +13,7 @@ from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import Array, Form, filled, image_shape, named
+from dowse.targets.form import Array, filled, form_of, image_shape, named
 from dowse.targets.options import TfliteOptions
 from dowse.wording import step as step_words
 
@@ -78,7 +78,7 @@ class TfliteTarget(Target):
     def form(self) -> str:
         """How images go in and scores come out."""
         layout = (
-            "NHWC" if self.input_shape is None else Form.of(self._shape, "FP32", self.input_shape, self.options).layout
+            "NHWC" if self.input_shape is None else form_of(self._shape, "FP32", self.input_shape, self.options).layout
         )
         steps = "" if self.step is None else f" in steps of {step_words(self.step)}"
         return f"{np.dtype(self._input['dtype']).name} {layout} in, {self.read.words}{steps} out"
@@ -93,16 +93,15 @@ class TfliteTarget(Target):
     def _encode(self, points: Tensor) -> Array:
         """The input of points (n, C, H, W), in the file's layout and type."""
         kind, said = self._input["dtype"], self.options
-        pixels = points.detach().cpu().numpy()
-        form = Form.of(self._shape, "FP32", points.shape[1:], said)
+        pixels: Array = form_of(self._shape, "FP32", points.shape[1:], said).encode(points)
         if kind == np.float32:
-            return form.encode(pixels)
+            return pixels
         limits = np.iinfo(kind)
         if (said.scale, said.mean, said.std) == (None, None, None) and kind != np.int16:
-            levels = np.rint(form.encode(pixels) * 255) + limits.min
+            levels = np.rint(pixels * 255) + limits.min
         else:
             scale, zero = self._input["quantization"]
-            levels = np.rint(form.encode(pixels) / (scale or 1.0)) + zero
+            levels = np.rint(pixels / (scale or 1.0)) + zero
         return np.asarray(levels.clip(limits.min, limits.max), kind)
 
     def _run(self, rows: Array, size: int) -> Array:

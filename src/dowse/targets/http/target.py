@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
-from dowse.targets.form import Array, Form, filled, image_shape
+from dowse.targets.form import Array, filled, form_of, image_shape
 from dowse.targets.http.bearer_token import Token
 from dowse.targets.http.bytes_or_json import Encoding
 from dowse.targets.http.client import ModelClient, check_url
@@ -25,6 +25,7 @@ from dowse.targets.http.metadata import declared_batch, declared_classes, declar
 from dowse.targets.http.pacing import Backoff, Failure, Permits, RateLimit, TargetError
 from dowse.targets.http.parcel import Parcel, account
 from dowse.targets.options import HttpOptions
+from dowse.targets.pixels import Pixels
 
 if TYPE_CHECKING:
     import httpx
@@ -126,7 +127,7 @@ class HttpTarget(Target):
     def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
         """Hand over points, (n, C, H, W), in requests of a few rows; what fails for good fails only its rows."""
         try:
-            rows = self._form(points).encode(points.detach().cpu().numpy())
+            rows = self._form(points).encode(points)
         except InputError as cause:
             return Delivery.failed(len(points), cause, sent=0)
         step = self._rows_per_request(tuple(points.shape[1:]))
@@ -240,10 +241,10 @@ class HttpTarget(Target):
                     raise InputError(f"{self._error(failure, failures)}; is the server up?") from None
                 self._pause(wait, stop)
 
-    def _form(self, points: Tensor) -> Form:
+    def _form(self, points: Tensor) -> Pixels:
         if points.ndim != 4:
             raise InputError(f"{self.url} takes images (n, C, H, W), got {tuple(points.shape)}")
-        return Form.of(declared_sizes(self._input.shape), self._input.datatype, tuple(points.shape[1:]), self.options)
+        return form_of(declared_sizes(self._input.shape), self._input.datatype, tuple(points.shape[1:]), self.options)
 
     def _rows_per_request(self, image: tuple[int, ...] | None) -> int:
         """The most rows of one request about images of a shape, (C, H, W), None if that is not known yet."""
