@@ -9,6 +9,8 @@ from dowse.core.oracle import Oracle
 from dowse.core.packing import fill
 from dowse.core.prior import Prior
 
+NO_COPIES = 0.999  # the fill of passes of any size: they come after full ones
+
 
 class Kind(NamedTuple):
     """Which questions are asked in passes together.
@@ -16,8 +18,7 @@ class Kind(NamedTuple):
     Attributes:
         surrogate: Whether the surrogates answer; the target otherwise.
         gradient: Whether a gradient is wanted.
-        pass_size: How many rows a pass is filled up to: 1 for those that need no company, 0 for those that want all
-            there is.
+        pass_size: How many rows a pass is filled up to: 1 for those that need no company, 0 for those of any size.
     """
 
     surrogate: bool
@@ -28,13 +29,20 @@ class Kind(NamedTuple):
 def next_round(active: Sequence[Conversation], oracle: Oracle, prior: Prior | None) -> tuple[Kind, list[Conversation]]:
     """Whose questions come next: those of the kind that fills its passes best, the surrogates' first among equals.
 
-    Nobody is told anything else for having waited; what waits for company is asked without it when all wait.
+    A target that takes passes of any size is asked before a surrogate whose passes would have copies in them, unless it
+    is far away, where each call is waited for: then it is asked last, about all there is. Nobody is told anything else
+    for having waited; what waits for company is asked without it when all wait.
     """
     rounds: dict[Kind, list[Conversation]] = {}
     for conversation in active:
         rounds.setdefault(_kind(conversation, oracle, prior), []).append(conversation)
     rows = {kind: sum(1 if kind.surrogate else c.cost for c in asking) for kind, asking in rounds.items()}
-    chosen = max(rounds, key=lambda kind: (fill(rows[kind], kind.pass_size), kind.surrogate))
+    any_size = 0.0 if oracle.target.remote else NO_COPIES
+
+    def order(kind: Kind) -> tuple[float, bool]:
+        return fill(rows[kind], kind.pass_size) if kind.pass_size else any_size, kind.surrogate
+
+    chosen = max(rounds, key=order)
     return chosen, rounds[chosen]
 
 
