@@ -138,3 +138,9 @@ def test_the_architecture_names_every_room_and_every_module_of_the_core():
     page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text(encoding="utf-8")
     expected = {*ROOMS, *(path.stem for path in modules("core") if path.stem != "__init__")}
     assert not {name for name in expected if f"`{name}`" not in page}
+
+
+def test_no_module_is_longer_than_a_reader_holds_in_mind():
+    """About 250 lines; the limit leaves room for a last function."""
+    long = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if path.read_text("utf-8").count("\n") > 300}
+    assert not long, f"past 300 lines, to be split: {', '.join(sorted(long))}"

@@ -90,16 +90,7 @@ def asked_again(conversation: Conversation, oracle: Oracle, reserve: Reserve | N
 def outcome_of(
     conversation: Conversation, end: End, account: Account, *, verified: int, cause: Exception | None, value: Any
 ) -> Outcome:
-    """What became of an image.
-
-    Args:
-        conversation: The one about it, which is over.
-        end: Why.
-        account: What it cost.
-        verified: How many re-checks were adversarial too.
-        cause: What the target raised, if it failed.
-        value: What the flow returned, if it ended by itself.
-    """
+    """What became of the image that a conversation, which is over, was about; `Outcome` says what each word means."""
     task, adversarial = conversation.task, conversation.iterate.detach()
     return Outcome(
         index=task.index,

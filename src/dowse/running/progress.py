@@ -81,6 +81,13 @@ class Snapshot:
         """Whether there was no answer for so long that neither speed nor end can be told."""
         return self.silent >= STILL
 
+    def scalars(self, row: Row) -> dict[str, Any]:
+        """What a dashboard draws as a task ends: the numbers of its row, and of the run so far."""
+        said = {f"image/{word}": getattr(row, word) for word in ("queries", "l2", "linf", "loss", "seconds")}
+        if self.success_rate is not None:
+            said["run/success_rate"] = self.success_rate
+        return said | {"run/queries_per_second": self.rate, "run/target_busy": self.busy_share}
+
     def __str__(self) -> str:
         rate = "–" if self.success_rate is None else f"{self.success_rate:.1%}"
         if self.stands_still:

@@ -27,13 +27,8 @@ class TensorBoard(Reporter):
         self.writers[snapshot.run] = self.make(str(self.folder / f"{snapshot.title} {snapshot.run}".replace("/", "_")))
 
     def ended(self, snapshot: Snapshot, row: Row) -> None:
-        writer = self.writers[snapshot.run]
-        for word in ("queries", "l2", "linf", "loss", "seconds"):
-            writer.add_scalar(f"image/{word}", getattr(row, word), snapshot.done)
-        if snapshot.success_rate is not None:
-            writer.add_scalar("run/success_rate", snapshot.success_rate, snapshot.done)
-        writer.add_scalar("run/queries_per_second", snapshot.rate, snapshot.done)
-        writer.add_scalar("run/target_busy", snapshot.busy_share, snapshot.done)
+        for name, value in snapshot.scalars(row).items():
+            self.writers[snapshot.run].add_scalar(name, value, snapshot.done)
 
     def close(self) -> None:
         for writer in self.writers.values():

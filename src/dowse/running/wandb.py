@@ -43,11 +43,7 @@ class WandB(Reporter):
         )
 
     def ended(self, snapshot: Snapshot, row: Row) -> None:
-        said = {f"image/{word}": getattr(row, word) for word in ("queries", "l2", "linf", "loss", "seconds")}
-        if snapshot.success_rate is not None:
-            said["run/success_rate"] = snapshot.success_rate
-        said |= {"run/queries_per_second": snapshot.rate, "run/target_busy": snapshot.busy_share}
-        self.runs[snapshot.run].log(said, step=snapshot.done)
+        self.runs[snapshot.run].log(snapshot.scalars(row), step=snapshot.done)
 
     def finished(self, snapshot: Snapshot, summary: Summary) -> None:
         self.runs[snapshot.run].summary.update(
