@@ -64,17 +64,29 @@ Every line stands on the images that both methods attacked; a run that was cut s
 image. *Mean* counts a failure as the budget, the query of the unchanged image is counted, *median* counts failures as
 infinite, seconds are those that a picture was under attack beside seven others, on a busy machine. *Ratio* is our mean
 over theirs. *Budget* is the largest that both methods were run to on all of these images, 10,000 where none failed; a
-smaller one makes failures cheap. Of the other methods on a target the best, the one that ours gains least on among
+smaller one makes failures cheap. Where ours fooled every image and the other method gave up on some with less than
+10,000, ours stands with all that it spent, the other one's mean is what it spent at least (≥), and the ratio is one
+that more queries can only lower (≤). Of the other methods on a target the best, the one that ours gains least on among
 those that were run on at least half as many images as any, stands first, in bold. A bar is met where ours needs at most
 that share of *its* mean, has the median that the bar asks for and fools no fewer images."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Ours and another method on the images that both attacked, with the budget that both were given on all of them."""
+    """Ours and another method on the images that both attacked, with the budget that both were given on all of them.
+
+    Attributes:
+        other: The other method's title.
+        budget: What ours was given.
+        given: What the other method was given: where that is less, ours has fooled all, and their mean is a least one.
+        ours: What ours amounts to.
+        theirs: What theirs amounts to.
+        seconds: What a picture took of each.
+    """
 
     other: str
     budget: int
+    given: int
     ours: Summary
     theirs: Summary
     seconds: tuple[float, float]
@@ -83,6 +95,23 @@ class Pair:
     def ratio(self) -> float:
         """Our mean over theirs, failures at the budget."""
         return self.ours.mean_queries_budget / self.theirs.mean_queries_budget
+
+    @property
+    def means(self) -> tuple[str, str]:
+        """Both means in words; theirs said to be the least possible where it is."""
+        ours, theirs = (queries(side.mean_queries_budget) for side in (self.ours, self.theirs))
+        return ours, f"{'≥ ' if self.given < self.budget else ''}{theirs}"
+
+    @property
+    def shares(self) -> tuple[str, str]:
+        """Both shares of images fooled in words; theirs within how many queries where these are fewer."""
+        ours, theirs = (f"{side.asr:.0%}" for side in (self.ours, self.theirs))
+        return ours, f"{theirs} in {self.given:,}" if self.given < self.budget else theirs
+
+    @property
+    def ratio_words(self) -> str:
+        """The ratio, said to be the greatest possible where it is."""
+        return f"{'≤ ' if self.given < self.budget else ''}{self.ratio:.2f}"
 
     def meets(self, setting: Setting) -> bool:
         """Whether ours needs few enough queries and fools no fewer images."""
@@ -100,10 +129,12 @@ def pair(other: str, budget: int, ours: Rows, theirs: Rows) -> Pair | None:
         return None
     sides = [[side[image] for image in both] for side in (ours, theirs)]
     # within what every image was given: one that ran out of less would go on
-    budget = min([budget, *(row.budget for side in sides for row in side if row.end is End.BUDGET)])
-    cut = [[row.within(budget) for row in side] for side in sides]
+    given = min([budget, *(row.budget for side in sides for row in side if row.end is End.BUDGET)])
+    if not all(row.success for row in sides[0]):
+        budget = given
+    cut = [row.within(budget) for row in sides[0]], [row.within(given) for row in sides[1]]
     means = fmean(row.seconds for row in sides[0]), fmean(row.seconds for row in sides[1])
-    return Pair(other, budget, summarize(cut[0]), summarize(cut[1]), means)
+    return Pair(other, budget, given, summarize(cut[0]), summarize(cut[1]), means)
 
 
 def attacked(stores: Sequence[Store], run: str) -> Rows:
@@ -159,8 +190,7 @@ def compared(tables: Tables) -> Iterator[str]:
                 rows.append(
                     (
                         f"{SIGNS[norm]}, {setting.words}", target, f"**{one.other}**" if number == 0 else one.other,
-                        str(one.ours.n), f"{one.budget:,}", side(one.ours, one.seconds[0]),
-                        side(one.theirs, one.seconds[1]), f"{one.ratio:.2f}",
+                        str(one.ours.n), f"{one.budget:,}", *sides(one), one.ratio_words,
                         f"≤ {setting.bar:g}" if number == 0 else "", met,
                     )
                 )  # fmt: skip
@@ -174,11 +204,11 @@ def best(tables: Tables, *, bars: bool) -> Iterator[str]:
     for name, cells in tables.items():
         for (target, norm), found in cells.items():
             for one in found[:1]:
-                sides = [f"{queries(s.mean_queries_budget)} ({s.asr:.0%})" for s in (one.ours, one.theirs)]
+                ours, theirs = (f"{mean} ({share})" for mean, share in zip(one.means, one.shares, strict=True))
                 bar = f"≤ {SETTINGS[name].bar:g}, {'met' if one.meets(SETTINGS[name]) else 'missed'}"
                 size = f"{one.ours.n}, {one.budget:,}"
                 where = f"{SIGNS[norm]}, {SETTINGS[name].words}"
-                cells_of_row = (where, target, size, sides[0], f"{one.other} {sides[1]}", f"{one.ratio:.2f}")
+                cells_of_row = (where, target, size, ours, f"{one.other} {theirs}", one.ratio_words)
                 rows.append((*cells_of_row, bar) if bars else cells_of_row)
     yield from table_lines([*heads, "bar"] if bars else heads, rows)
 
@@ -193,10 +223,12 @@ def put(file: Path, lines: Iterable[str]) -> None:
     file.write_text(f"{before}{mark}\n{chr(10).join(lines)}\n{end}{after}", encoding="utf-8")
 
 
-def side(summary: Summary, seconds: float) -> str:
-    """One side of a comparison."""
-    asked = f"{queries(summary.mean_queries_budget)} / {queries(summary.median_queries)}"
-    return f"{asked} / {summary.asr:.0%} / {seconds:.0f}"
+def sides(one: Pair) -> tuple[str, str]:
+    """Both sides of a comparison: mean / median / share fooled / seconds."""
+    medians = (queries(side.median_queries) for side in (one.ours, one.theirs))
+    parts = zip(one.means, medians, one.shares, one.seconds, strict=True)
+    ours, theirs = (f"{mean} / {median} / {share} / {seconds:.0f}" for mean, median, share, seconds in parts)
+    return ours, theirs
 
 
 def missing(tables: Tables) -> Iterator[str]:

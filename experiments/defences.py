@@ -11,7 +11,7 @@ import itertools
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ FOLDER = Path(__file__).parent / "defences"
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "defences.md"
 FILES = {
     "robust": "A robust network: CIFAR-10, l∞ 8/255",
+    "robust_vit": "A robust vision transformer: CIFAR-10, l∞ 8/255",
     "mobilenetv2": "A normal network: ImageNet, l2 with the paper's ε",
 }
 LIMIT = "robust_limit"
@@ -161,9 +162,9 @@ def detection(cells: Cells) -> Iterator[str]:
         )
 
 
-def limit(store: Store) -> Iterator[str]:
-    """What white-box PGD fools of the robust network, which is taken for what can be fooled."""
-    for of in cells_of(plans(LIMIT), store).values():
+def limit(networks: Collection[str], store: Store) -> Iterator[str]:
+    """What white-box PGD fools of a robust network, which is taken for what can be fooled."""
+    for of in cells_of([plan for plan in plans(LIMIT) if plan.spec.target in networks], store).values():
         for title, cell in of.items():
             s = cell.summary
             done = f"{s.successes} of {s.n} fooled, {s.asr:.0%}, budget {cell.budget:,}" if s.n else "not run"
@@ -208,17 +209,16 @@ def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store, no
         yield ""
         yield f"## {FILES[name]}"
         yield ""
-        networks = {short_target(plan.spec.target.rpartition("+")[2]) for plan in plans(name)}
-        yield f"{', '.join(sorted(networks))}; `experiments/defences/{name}.toml` has all settings."
+        networks = {plan.spec.target.rpartition("+")[2] for plan in plans(name)}
+        yield f"{', '.join(sorted(map(short_target, networks)))}; `experiments/defences/{name}.toml` has all settings."
         yield ""
         if not any(cell.summary.n for of in cells.values() for cell in of.values()):
             yield "Not run."
             continue
         yield from table(cells, clean.get(name, {}))
         yield from detection(cells)
-        if name == "robust":
-            yield ""
-            yield from limit(store)
+        for line in limit(networks, store):
+            yield from ("", line)
     gone = list(missing(tables))
     yield ""
     yield "Not run, or not to the end:" if gone else "Every cell was run on all its images."

@@ -28,8 +28,9 @@ def test_a_pair_stands_on_common_images_with_failures_at_the_budget(
     beyond: ModuleType, sides: list[dict[str, Row]]
 ) -> None:
     found = beyond.pair("theirs", 10_000, *sides)
-    assert (found.ours.n, found.budget) == (5, 100)  # nobody knows what becomes of the fifth after 100
+    assert (found.ours.n, found.budget, found.given) == (5, 10_000, 100)  # nobody knows what becomes of the fifth
     assert found.ratio == pytest.approx(12 / 200)
+    assert (found.means[1], found.shares[1], found.ratio_words) == ("≥ 40", "80% in 100", "≤ 0.06")
     assert found.meets(beyond.Setting("l2", 0.2, 2))
     assert not found.meets(beyond.Setting("l2", 0.05))
     assert not beyond.pair("ours", 10_000, *reversed(sides)).meets(beyond.Setting("l2", 100.0))  # fools fewer
@@ -50,10 +51,15 @@ def test_too_few_common_images_say_nothing(beyond: ModuleType, sides: list[dict[
     assert beyond.pair("theirs", 10_000, fewer, sides[1]) is None
 
 
-def test_the_smallest_budget_of_a_failure_cuts_both_sides(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+def test_where_ours_fails_too_the_smallest_budget_of_a_failure_cuts_both_sides(
+    beyond: ModuleType, sides: list[dict[str, Row]]
+) -> None:
     early = {name: replace(row, budget=25) if row.end is End.BUDGET else row for name, row in sides[1].items()}
-    found = beyond.pair("theirs", 10_000, sides[0], early)
-    assert found.budget == 25
+    last = list(sides[0])[4]
+    failing = {**sides[0], last: replace(sides[0][last], end=End.BUDGET, queries=50, budget=50)}
+    found = beyond.pair("theirs", 10_000, failing, early)
+    assert (found.budget, found.given) == (25, 25)
+    assert found.ratio_words == f"{found.ratio:.2f}"
     assert found.theirs.successes == 2
     assert found.theirs.mean_queries_budget == pytest.approx((10 + 20 + 25 + 25 + 25) / 5)
 

@@ -69,7 +69,12 @@ def test_every_cell_is_on_the_page_and_missing_ones_are_named(
 
 def test_the_files_have_every_method_and_defence_and_fifty_images() -> None:
     wanted = {"none", "jpeg:75", "noise", "round", "boundary", "aaa", "blacklight"}
-    for name, more in (("robust", {"randomization:fixed"}), ("mobilenetv2", {"randomization", "denoiser"})):
+    files = {
+        "robust": {"randomization:fixed"},
+        "robust_vit": {"randomization:fixed"},
+        "mobilenetv2": {"randomization", "denoiser"},
+    }
+    for name, more in files.items():
         plans = expand(load_experiment(EXPERIMENTS / "defences" / f"{name}.toml"), lambda target: "")
         fronts = {front if plus else "none" for front, plus, _ in (plan.spec.target.rpartition("+") for plan in plans)}
         assert wanted | more <= fronts

@@ -104,6 +104,7 @@ def test_inception_is_the_network_that_the_shared_loader_reads(shared: Path, mon
         ("cifar10_resnet56", 0.934),
         ("cifar10_adv_resnet2b", 0.693),
         ("cifar10_adv_cnn_a4", 0.575),
+        ("cifar10_adv_vit", 0.611),
     ],
 )
 def test_cifar_accuracy(name: str, published: float, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:

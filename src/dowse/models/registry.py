@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from dowse.errors import InputError, nearest
-from dowse.models import efficientnet_lite, inception, resnet
+from dowse.models import efficientnet_lite, inception, resnet, vit
 from dowse.models.cifar import AdversarialCnnA4, AdversarialResNet2b, CifarResNet
 from dowse.models.efficientnet_lite import EfficientNetLite
 from dowse.models.inception import InceptionV3
 from dowse.models.mobilenet import MobileNetV2
 from dowse.models.resnet import ResNet18, ResNet50
 from dowse.models.squeezenet import SqueezeNet10
+from dowse.models.vit import AdversarialViT
 from dowse.models.weights import PackageFile
 
 
@@ -122,6 +123,16 @@ _SPECS = (
         None,
         "cifar10_adv_cnn_a4.safetensors",
         AdversarialCnnA4,
+    ),
+    ModelSpec(
+        "cifar10_adv_vit",
+        "small vision transformer, adversarially trained",
+        32,
+        10,
+        None,
+        "cifar10_adv_vit.safetensors",
+        AdversarialViT,
+        vit.rename_parameter,
     ),
 )
 _BY_NAME = {spec.name: spec for spec in _SPECS}
