@@ -70,8 +70,8 @@ def test_every_cell_is_on_the_page_and_missing_ones_are_named(
 def test_the_files_have_every_method_and_defence_and_fifty_images() -> None:
     wanted = {"none", "jpeg:75", "noise", "round", "boundary", "aaa", "blacklight"}
     files = {
-        "robust": {"randomization:fixed"},
-        "robust_vit": {"randomization:fixed"},
+        "robust": {"randomization:fixed", "denoiser:cifar10_resnet20"},
+        "robust_vit": {"randomization:fixed", "denoiser:cifar10_resnet20"},
         "mobilenetv2": {"randomization", "denoiser"},
     }
     for name, more in files.items():

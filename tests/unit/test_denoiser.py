@@ -368,6 +368,8 @@ class TestWhatShips:
         shipped(IMAGENET[0])
         net = MobileNetV2().eval()
         assert isinstance(shipped_denoiser(net), DenoisingUNet)
+        other = Denoiser.for_spec(Small(), "imagenet_mobilenetv2").unet  # by name, for a network that has none
+        assert all(map(torch.equal, other.parameters(), shipped_denoiser(net).parameters()))
         assert shipped_denoiser(Denoiser(net, DenoisingUNet((4,)).eval())).channels == shipped_denoiser(net).channels
 
     def test_at_cifar_size_it_keeps_its_promise(self, shared):

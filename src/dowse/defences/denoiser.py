@@ -20,6 +20,7 @@ from dowse.machine.cpu import channels_last
 from dowse.models.cifar import CifarResNet
 from dowse.models.mobilenet import MobileNetV2
 
+PREFIX = "denoiser_"  # of a shipped file, before the classifier's name
 IMAGENET_MOBILENETV2 = "denoiser_imagenet_mobilenetv2.safetensors"
 CIFAR10_RESNET20 = "denoiser_cifar10_resnet20.safetensors"
 DETAIL = 10.0  # makes noise of a few levels as large as the contrasts of an image
@@ -49,8 +50,11 @@ class Denoiser(Defence):
 
     @classmethod
     def for_spec(cls, net: TargetLike, argument: str | None) -> "Denoiser":
-        """`denoiser` with the weights that ship for this classifier, or `denoiser:PATH` with those of a file."""
-        return cls(net, load_denoiser(argument) if argument else shipped_denoiser(net))
+        """`denoiser` with the weights that ship for this classifier, `denoiser:NAME` for another one, or of a file."""
+        if not argument:
+            return cls(net, shipped_denoiser(net))
+        shipped = {file.stem.removeprefix(PREFIX): file for file in shipped_files()}
+        return cls(net, load_denoiser(shipped.get(argument, argument)))
 
 
 class DenoisingUNet(nn.Module):
@@ -150,7 +154,7 @@ def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
 def shipped_files() -> list[Path]:
     """The files of the denoisers that come with Dowse."""
     folder = Path(str(resources.files("dowse.defences") / "weights"))
-    return sorted(folder.glob("denoiser_*.safetensors"))
+    return sorted(folder.glob(f"{PREFIX}*.safetensors"))
 
 
 def shipped_denoiser(net: TargetLike) -> DenoisingUNet:
@@ -164,7 +168,8 @@ def shipped_denoiser(net: TargetLike) -> DenoisingUNet:
     else:
         raise InputError(
             f"no denoiser comes with Dowse for this {type(net).__name__}, only for imagenet_mobilenetv2 and "
-            "cifar10_resnet20: train one with `dowse train-denoiser` and give its file, denoiser:PATH"
+            "cifar10_resnet20: take one of these, denoiser:NAME, or train one with `dowse train-denoiser` and give its "
+            "file, denoiser:PATH"
         )
     with resources.as_file(resources.files("dowse.defences") / "weights" / name) as path:
         return load_denoiser(path)
