@@ -51,10 +51,7 @@ class Denoiser(Defence):
     @classmethod
     def for_spec(cls, net: TargetLike, argument: str | None) -> "Denoiser":
         """`denoiser` with the weights that ship for this classifier, `denoiser:NAME` for another one, or of a file."""
-        if not argument:
-            return cls(net, shipped_denoiser(net))
-        shipped = {file.stem.removeprefix(PREFIX): file for file in shipped_files()}
-        return cls(net, load_denoiser(shipped.get(argument, argument)))
+        return cls(net, load_denoiser(denoiser_file(argument)) if argument else shipped_denoiser(net))
 
 
 class DenoisingUNet(nn.Module):
@@ -155,6 +152,12 @@ def shipped_files() -> list[Path]:
     """The files of the denoisers that come with Dowse."""
     folder = Path(str(resources.files("dowse.defences") / "weights"))
     return sorted(folder.glob(f"{PREFIX}*.safetensors"))
+
+
+def denoiser_file(argument: str) -> Path:
+    """What `denoiser:NAME` or `denoiser:PATH` stands for: the shipped file of that classifier, or the file itself."""
+    shipped = {file.stem.removeprefix(PREFIX): file for file in shipped_files()}
+    return shipped.get(argument, Path(argument))
 
 
 def shipped_denoiser(net: TargetLike) -> DenoisingUNet:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from dowse import models
-from dowse.defences.denoiser import shipped_files
+from dowse.defences.denoiser import denoiser_file, shipped_files
 from dowse.errors import InputError
 from dowse.targets.spec import TORCH_KINDS, Spec, parse_spec, resolve_surrogate
 
@@ -22,7 +22,7 @@ def weights_digest(spec: str) -> str | None:
     files = list(_files(parsed))
     for name, argument in parsed.defences:
         if name == "denoiser":
-            files += [Path(argument)] if argument else shipped_files()
+            files += [denoiser_file(argument)] if argument else shipped_files()
     digests = [_digest(spec, file) for file in files]
     if parsed.kind == "onnx" and is_torch_spec(parsed.name) and (inner := weights_digest(parsed.name)) is not None:
         digests.append(inner)
