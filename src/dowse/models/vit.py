@@ -67,7 +67,7 @@ class _Block(nn.Module):
 
 def _heads(tokens: Tensor) -> Tensor:
     """(n, tokens, width) -> (n, heads, tokens, width / heads)."""
-    return tokens.unflatten(2, (HEADS, -1)).transpose(1, 2)
+    return tokens.view(*tokens.shape[:2], HEADS, -1).transpose(1, 2)
 
 
 class _Affine(nn.Module):
