@@ -1,5 +1,6 @@
 """The fast path: onnxruntime runs a torch network where it answers the same and sooner, and a store remembers that."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from dowse.running.run_experiment import run_experiment
 from dowse.store import Store
 from dowse.targets import fast, resolve_target
 from dowse.targets.onnx import OnnxTarget
+from dowse.targets.tuning import Tuned
 
 pytest.importorskip("onnxruntime")
+Choose = Callable[[str, Tensor, int], fast.Choice]
 HERE = "torch:tests.unit.test_backend"
 SPEC = f"{HERE}:tiny"
 X = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -70,6 +73,7 @@ def eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("DOWSE_BACKEND")
     monkeypatch.setattr(fast, "WORTH", 0.0)
     monkeypatch.setattr(fast, "FASTER", 0.0)
+    monkeypatch.setattr(fast, "tune_rows", lambda target, images: Tuned(4, 1.5))
     return tmp_path
 
 
@@ -116,7 +120,9 @@ def test_small_runs_slow_files_and_missing_packages_stay_with_torch(monkeypatch:
     monkeypatch.setattr(fast, "FASTER", float("inf"))
     assert "times as fast" in str(fast.choose_backend(SPEC, X, 1000).words)
     monkeypatch.setattr(fast.importlib.util, "find_spec", lambda name: None)
-    assert fast.choose_backend(SPEC, X, 1000) == fast.Choice(words=f"torch runs {SPEC}: {fast.GAIN}")
+    choice = fast.choose_backend(SPEC, X, 1000)
+    assert choice.backend == fast.TORCH
+    assert str(choice.words).startswith(f"torch runs {SPEC}: {fast.GAIN}. Passes of 4 rows")
     monkeypatch.setattr(fast, "WORTH", float("inf"))
     assert fast.choose_backend(SPEC, X, 1000) == fast.Choice()
 
@@ -148,7 +154,7 @@ class Told(Reporter):
         self.messages.append(text)
 
 
-def run(folder: Path, target: str = SPEC, budget: int = 20, **more: Any) -> list[str]:
+def run(folder: Path, target: str = SPEC, budget: int = 20, all_messages: bool = False, **more: Any) -> list[str]:
     np.savez(folder / "images.npz", images=(255 * X.permute(0, 2, 3, 1)).byte().numpy())
     said = {
         "name": "t", "target": target, "method": {"name": "square"}, "eps": 0.05, "budget": budget,
@@ -156,7 +162,7 @@ def run(folder: Path, target: str = SPEC, budget: int = 20, **more: Any) -> list
     }  # fmt: skip
     told = Told()
     run_experiment(make_experiment(said, source="test"), folder / "out", LocalEngine(), report=told)
-    return [message for message in told.messages if "onnxruntime" in message]
+    return [message for message in told.messages if all_messages or "onnxruntime" in message]
 
 
 def recorded(folder: Path) -> list[str | None]:
@@ -183,6 +189,61 @@ def test_a_run_that_was_begun_with_torch_goes_on_with_torch(eager: Path, monkeyp
     assert run(eager, budget=40) == []
     assert recorded(eager) == [None]
     assert opened == []
+
+
+def test_the_rows_of_a_pass_are_said_recorded_and_kept(eager: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[set[int]] = []
+
+    def watched(target: OnnxTarget, points: Tensor, seeds: Tensor | None = None) -> Tensor:
+        sizes[-1].add(len(points))
+        return asked(target, points, seeds)
+
+    asked = OnnxTarget.__call__
+    monkeypatch.setattr(OnnxTarget, "__call__", watched)
+    sizes.append(set())
+    (line,) = run(eager, method={"name": "rgf", "q": 9})
+    assert "Passes of 4 rows are 1.5 times as fast as the usual ones; --batch-size says otherwise" in line
+    with Store(eager / "out") as store:
+        assert [one.rows_per_pass for one in store.runs()] == [4]
+    monkeypatch.setattr(fast, "tune_rows", lambda target, images: Tuned(7, 1.5))
+    sizes.append(set())
+    assert run(eager, method={"name": "rgf", "q": 9}, budget=40) == []
+    by_hand = eager / "by hand"
+    by_hand.mkdir()
+    sizes.append(set())
+    run(by_hand, method={"name": "rgf", "q": 9}, batch_size=3)
+    assert [max(n for n in seen if n < 5) for seen in sizes] == [4, 4, 3], "comparisons have 5 or 6, timings 256"
+    with Store(by_hand / "out") as store:
+        assert [one.rows_per_pass for one in store.runs()] == [None]
+
+
+def test_of_two_processes_that_begin_a_run_the_first_to_enter_it_decides(
+    eager: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one makes up its mind, the other enters the run: with torch, or through onnxruntime."""
+    chosen: list[str] = []
+
+    def choose(first: Choose, then: Choose) -> Choose:
+        def choosing(spec: str, images: Tensor, rows: int) -> fast.Choice:
+            if not chosen:
+                chosen.append("the other's")
+                monkeypatch.setattr("dowse.running.backend.choose_backend", first)
+                run(eager)
+                monkeypatch.setattr("dowse.running.backend.choose_backend", choosing)
+            return then(spec, images, rows)
+
+        return choosing
+
+    def with_torch(spec: str, images: Tensor, rows: int) -> fast.Choice:
+        return fast.Choice(fast.TORCH, "torch, not onnxruntime")
+
+    monkeypatch.setattr("dowse.running.backend.choose_backend", choose(with_torch, fast.choose_backend))
+    opened: list[str] = []
+    monkeypatch.setattr("dowse.running.networks.open_fast", lambda spec, like: opened.append(spec))
+    told = run(eager, budget=40, all_messages=True)
+    assert any(line.startswith("another process has begun") and "with torch: so it goes on" in line for line in told)
+    assert recorded(eager) == [fast.TORCH]
+    assert opened == [], "it follows"
 
 
 def test_double_precision_and_the_targets_own_gradient_stay_with_torch(eager: Path) -> None:

@@ -1,51 +1,56 @@
-import platform
-import subprocess
-import sys
+"""How many rows go in a pass: by a clock that the target itself moves."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor
 
-from dowse.machine import cpu
+from dowse.core.packing import default_batch_size
+from dowse.targets.tuning import Tuned, tune_rows
 
-# Allocates and frees a 40 MB block ten times, touching each page, and prints how often the system had to map one.
-FAULTS = """
-import ctypes, resource, sys
-from dowse.machine import cpu
-if sys.argv[1] == "tuned":
-    assert cpu.ensure_fast_malloc()
-    assert cpu.ensure_fast_malloc()
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-size = 5 * 2**23  # above the largest block that glibc learns to keep by itself
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    block = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))
-    libc.memset(block, 1, ctypes.c_size_t(size))
-    libc.free(block)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
+X = torch.zeros(3, 3, 32, 32)
+USUAL = default_batch_size(X)
 
 
-def faults(mode: str) -> int:
-    output = subprocess.run([sys.executable, "-c", FAULTS, mode], capture_output=True, text=True, check=True)
-    return int(output.stdout)
+class Timed:
+    """Takes so many seconds for a pass of so many rows."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        self.seconds, self.now, self.asked = seconds, 0.0, list[int]()
+
+    def __call__(self, points: Tensor) -> None:
+        self.asked.append(len(points))
+        self.now += self.seconds(len(points))
+
+    def tuned(self, seconds: float = 1.0, images: Tensor = X) -> Tuned:
+        return tune_rows(self, images, clock=lambda: self.now, seconds=seconds)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
-def test_memory_stays_mapped_between_allocations() -> None:
-    assert faults("tuned") * 3 < faults("plain")
+@pytest.mark.parametrize(
+    ("seconds", "rows", "gain"),
+    [
+        (lambda n: 1.0 + n, USUAL, 1.0),  # twice as many gain less than a twentieth
+        (lambda n: 100.0 + n, 2 * USUAL, pytest.approx((100 / USUAL + 1) / (50 / USUAL + 1))),
+        (lambda n: n if n < USUAL else 2.0 * n, USUAL // 2, 2.0),
+        (lambda n: 0.0, USUAL, 1.0),  # a clock too coarse to tell
+    ],
+)
+def test_another_number_of_rows_is_taken_where_it_is_clearly_faster(
+    seconds: Callable[[int], float], rows: int, gain: float
+) -> None:
+    target = Timed(seconds)
+    assert target.tuned(seconds=0.0) == Tuned(rows, gain)
 
 
-def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert not cpu.ensure_fast_malloc()
+def test_it_tries_by_turns_until_its_time_is_over_and_twice_at_least() -> None:
+    slow, quick = Timed(lambda n: n), Timed(lambda n: n / USUAL / 35)  # 0.1 seconds a turn
+    slow.tuned()
+    quick.tuned()
+    assert slow.asked == [USUAL, USUAL // 2, 2 * USUAL] * 2
+    assert len(quick.asked) == 3 * 10
 
 
-def test_channels_last_keeps_the_values() -> None:
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2)).eval()
-    x = torch.rand(2, 3, 3, 3)
-    expected = net(x)
-    assert cpu.channels_last(net) is net
-    assert net[0].weight.is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(net(x), expected)
+def test_a_slow_first_pass_tells_nothing() -> None:
+    target = Timed(lambda n: n + 1000 * (len(target.asked) == 1))
+    assert target.tuned() == Tuned(USUAL, 1.0)

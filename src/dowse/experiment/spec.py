@@ -94,6 +94,7 @@ class PlannedRun:
         count: How many images, from the first; None is all.
         target_name: What the target is called in tables; None leaves it to its spec.
         backend: What runs its target, "torch" or "onnxruntime", for the record; None where there is nothing to choose.
+        rows_per_pass: The most rows of a pass of its target, where that was tried; None leaves it to its settings.
     """
 
     spec: RunSpec
@@ -101,6 +102,7 @@ class PlannedRun:
     count: int | None
     target_name: str | None = None
     backend: str | None = None
+    rows_per_pass: int | None = None
 
     @property
     def target(self) -> str:

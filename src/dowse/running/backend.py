@@ -9,7 +9,8 @@ import torch
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource, Size
-from dowse.store import Store
+from dowse.store import StoreWriter
+from dowse.store.reader import RunInfo
 from dowse.targets.fast import ONNXRUNTIME, Choice, choose_backend, may_be_fast
 
 COMPARED = 4  # images on which the two are compared
@@ -29,10 +30,10 @@ class Backends:
     """
 
     def __init__(
-        self, plans: Sequence[PlannedRun], images: int, store: Store, device: str, tell: Callable[[str], None]
+        self, plans: Sequence[PlannedRun], images: int, store: StoreWriter, device: str, tell: Callable[[str], None]
     ) -> None:
-        self.device, self.tell = device, tell
-        self.begun = {run.id: run.backend for run in store.runs()}
+        self.store, self.device, self.tell = store, device, tell
+        self.begun = {run.id: run for run in store.runs()}
         self._rows: Counter[str] = Counter()
         self._chosen: dict[tuple[str, Size], Choice] = {}
         for plan in plans:
@@ -43,13 +44,28 @@ class Backends:
     def settled(self, plan: PlannedRun, images: ImageSource, size: Size) -> PlannedRun:
         """The plan with its backend, chosen by the first images at their size."""
         if plan.spec.id in self.begun:
-            return replace(plan, backend=self.begun[plan.spec.id])
+            return _as_begun(plan, self.begun[plan.spec.id])
         if not self._may_choose(plan):
             return plan
         key = plan.spec.target, size
         if key not in self._chosen:
             self._chosen[key] = self._choose(plan, images, size)
-        return replace(plan, backend=self._chosen[key].backend)
+        choice = self._chosen[key]
+        return replace(
+            plan, backend=choice.backend, rows_per_pass=choice.rows if plan.spec.batch_size is None else None
+        )
+
+    def agreed(self, plan: PlannedRun, images: ImageSource, source: str) -> PlannedRun:
+        """The plan as the store has it: of several processes that begin a run at once, who enters it first decides."""
+        if plan.spec.id in self.begun:
+            return plan
+        self.store.begin(plan, source, images.entries)
+        entered = self.store.known(plan.spec.id)
+        assert entered is not None
+        self.begun[entered.id] = entered
+        if entered.backend != plan.backend:
+            self.tell(f"another process has begun {plan.title} with {entered.backend or 'torch'}: so it goes on")
+        return _as_begun(plan, entered)
 
     def _may_choose(self, plan: PlannedRun) -> bool:
         """Whether the target is a network on a CPU in single precision that gives scores only."""
@@ -74,6 +90,10 @@ class Backends:
         if choice.words is not None:
             self.tell(choice.words)
         return choice
+
+
+def _as_begun(plan: PlannedRun, begun: RunInfo) -> PlannedRun:
+    return replace(plan, backend=begun.backend, rows_per_pass=begun.rows_per_pass)
 
 
 def backend_of(plan: PlannedRun) -> str | None:

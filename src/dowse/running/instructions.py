@@ -18,6 +18,7 @@ class Instructions:
         save: What becomes of adversarial images; "png" has each rounded and asked about again.
         device: Where torch networks live.
         backend: "onnxruntime" if that runs the target, a torch network; None has its spec opened as it is.
+        rows_per_pass: The most rows of a pass of the target; None leaves it to the spec and the image's size.
     """
 
     spec: RunSpec
@@ -25,6 +26,7 @@ class Instructions:
     save: Save = "safetensors"
     device: str = "cpu"
     backend: str | None = None
+    rows_per_pass: int | None = None
 
     @property
     def dtype(self) -> torch.dtype:

@@ -88,10 +88,11 @@ def run_plans(
         for plan in plans:
             size, channels = table.fitting(engine.input_shape(plan.spec.target))
             seen = in_channels(with_names(images, names_of(plan.spec.target)), channels)
-            plan = backends.settled(plan, seen, size)
+            plan = backends.agreed(backends.settled(plan, seen, size), seen, table.path)
             told = Instructions(
-                spec=plan.spec, log_answers=log_answers, save=save, device=device, backend=backend_of(plan)
-            )
+                spec=plan.spec, log_answers=log_answers, save=save, device=device, backend=backend_of(plan),
+                rows_per_pass=plan.rows_per_pass,
+            )  # fmt: skip
             run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt)
             engine.run(told, run)
             finished.append(run.finish())

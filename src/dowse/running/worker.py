@@ -53,6 +53,8 @@ class _Worker:
             surrogate=surrogates[0] if len(surrogates) == 1 else surrogates or None,
             observers=[self.tracer],
         )
+        if told.rows_per_pass is not None and spec.batch_size is None:
+            self.run.oracle.batch_size = told.rows_per_pass
         self.log = ReplayLog(
             commit,
             self.run.oracle,

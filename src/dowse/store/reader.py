@@ -39,6 +39,7 @@ class RunInfo:
         skipped: Images that could not be read, and why.
         target_name: What its target is called, if it was given a name.
         backend: What runs its target, "torch" or "onnxruntime"; None where nobody chose, which is torch for networks.
+        rows_per_pass: The most rows of a pass of its target, where that was tried.
         own_labels: Whether its images had no labels, so that each was attacked as what the target took it for.
     """
 
@@ -51,6 +52,7 @@ class RunInfo:
     skipped: dict[str, str]
     target_name: str | None = None
     backend: str | None = None
+    rows_per_pass: int | None = None
     own_labels: bool = False
 
 

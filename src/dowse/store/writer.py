@@ -17,7 +17,7 @@ from dowse.images.image_set import Entry
 from dowse.store import images
 from dowse.store.counted import places
 from dowse.store.events import Ended, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
-from dowse.store.reader import BESIDE, lock_of, own_labels
+from dowse.store.reader import BESIDE, RunInfo, lock_of, own_labels
 from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
 from dowse.store.session import StoreSession
 
@@ -70,13 +70,22 @@ class StoreWriter(StoreSession):
         return limit, limit - sum(index < limit for index in skipped)
 
     def _content(self, plan: PlannedRun, entries: Sequence[Entry]) -> str:
-        """A run's content, and beside it what else a reader should know; a name once given stays until another is."""
-        known = next((run for run in self.runs() if run.id == plan.spec.id), None)
+        """A run's content, and beside it what else a reader should know; a name once given stays until another is.
+
+        What runs its target stays for good: who entered the run first said it.
+        """
+        known = self.known(plan.spec.id)
         name = plan.target_name or (known and known.target_name)
-        backend = plan.backend or (known and known.backend)
+        first = plan if known is None else known
         beside = {"own_labels": own_labels(plan.spec.image_set) or all(entry.label is None for entry in entries)}
-        said = {key: value for key, value in (("target_name", name), ("backend", backend)) if value}
-        return json.dumps({**plan.spec.content(), BESIDE: beside | said})
+        said = {"target_name": name, "backend": first.backend, "rows_per_pass": first.rows_per_pass}
+        return json.dumps(
+            {**plan.spec.content(), BESIDE: beside | {key: value for key, value in said.items() if value}}
+        )
+
+    def known(self, run: str) -> RunInfo | None:
+        """A run that was entered, by this process or another."""
+        return next((one for one in self.runs() if one.id == run), None)
 
     def claim(self, run: str, budget: int, limit: int) -> tuple[int, Past] | None:
         """Take the first task of a run among its first `limit` that is not done and that no living process has.

@@ -23,6 +23,7 @@ from dowse.targets.exported import cache_folder
 from dowse.targets.model import OF_THE_PROTOCOL
 from dowse.targets.onnx import OnnxTarget
 from dowse.targets.spec import BACKEND, Spec, parse_spec, resolve_target
+from dowse.targets.tuning import tune_rows
 
 TORCH, ONNXRUNTIME = "torch", "onnxruntime"
 KINDS = ("dowse", "torchvision", "timm", "torch")
@@ -34,10 +35,17 @@ GAIN = "pip install 'dowse[onnx]' makes such networks about twice as fast on a C
 
 @dataclass(frozen=True)
 class Choice:
-    """What runs a torch network: TORCH or ONNXRUNTIME, and what is to be said about it in a line, if anything."""
+    """What runs a torch network.
+
+    Attributes:
+        backend: TORCH or ONNXRUNTIME.
+        words: What is to be said about it in a line, if anything.
+        rows: The most rows of a pass, as they were tried; None leaves it to the image's size.
+    """
 
     backend: str = TORCH
     words: str | None = None
+    rows: int | None = None
 
 
 def may_be_fast(spec: str) -> bool:
@@ -49,7 +57,7 @@ def may_be_fast(spec: str) -> bool:
 
 
 def choose_backend(spec: str, images: Tensor, rows: int) -> Choice:
-    """Torch, or onnxruntime with a file that was compared with the network and timed beside it.
+    """Torch, or onnxruntime with a file that was compared with the network and timed beside it; and rows of a pass.
 
     Args:
         spec: A target that `may_be_fast`.
@@ -68,21 +76,32 @@ def choose_backend(spec: str, images: Tensor, rows: int) -> Choice:
     if not steady or rows * seconds < WORTH:
         return Choice()
     if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
-        return Choice(words=f"torch runs {spec}: {GAIN}")
+        return _tuned(net, images, TORCH, f"torch runs {spec}: {GAIN}")
     try:
         target, difference = _opened(spec, net, points)
         gain = seconds / _seconds(target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
-        return Choice(words=f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
+        return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
     if not difference <= TOLERANCE:
-        return Choice(words=f"torch runs {spec}: through onnxruntime it would answer otherwise, by {difference:.1g}")
+        words = f"torch runs {spec}: through onnxruntime it would answer otherwise, by {difference:.1g}"
+        return _tuned(net, images, TORCH, words)
     if gain < FASTER:
-        return Choice(words=f"torch runs {spec}: through onnxruntime it is {gain:.2g} times as fast")
-    return Choice(
+        return _tuned(net, images, TORCH, f"torch runs {spec}: through onnxruntime it is {gain:.2g} times as fast")
+    return _tuned(
+        target,
+        images,
         ONNXRUNTIME,
         f"onnxruntime runs {spec}, {gain:.2g} times as fast as torch: on the first {len(images)} images, noise, black "
         f"and white their scores differ by {difference:.0e} at most. #{BACKEND}=torch refuses",
     )
+
+
+def _tuned(target: Target | nn.Module, images: Tensor, backend: str, words: str) -> Choice:
+    """A choice with the rows of its passes, said in the same line where they are not the usual ones."""
+    rows, gain = tune_rows(target, images)
+    if gain > 1:
+        words += f". Passes of {rows} rows are {gain:.3g} times as fast as the usual ones; --batch-size says otherwise"
+    return Choice(backend, words, rows)
 
 
 def open_fast(spec: str, like: Tensor) -> Target:
