@@ -94,6 +94,13 @@ def test_linf_projection_is_the_nearest_point_pixel_by_pixel(eps, seed, dtype):
     assert float((projected - nearest).abs().max()) <= 20 * torch.finfo(dtype).eps
 
 
+@given(st.floats(1e-6, 2.0), seeds, dtypes)
+def test_a_corner_is_where_a_step_of_eps_along_signs_is_projected_to(eps, seed, dtype):
+    x0, rng = image(seed, dtype)
+    signs = torch.randint(2, (SHAPE[0], 1, 1), generator=rng, dtype=dtype) * 2 - 1
+    assert torch.equal(geometry.corner(eps, x0, signs), Linf(eps).project(signs * eps + x0, x0))
+
+
 @given(norms, seeds, dtypes)
 def test_no_direction_of_unit_norm_gains_more_than_the_steepest(norm, seed, dtype):
     rng = generator(seed)

@@ -11,7 +11,7 @@ from torch import Tensor
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, check
 from dowse.errors import count, fraction
-from dowse.maths.geometry import Ball
+from dowse.maths.geometry import Ball, corner
 
 SCHEDULE = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)  # of 10,000 iterations: after each of them p halves
 START = {"l2": 0.1, "linf": 0.05}  # the paper's p for ImageNet
@@ -69,14 +69,18 @@ class Square(Attack):
 
     def side(self, iteration: int, x: Tensor, ball: Ball) -> int:
         """The side of the window at an iteration, √(p·H·W) rounded; for l2 odd and at least 3; x is (C, H, W)."""
-        H, W = x.shape[-2:]
         halved = bisect_left(SCHEDULE, int(iteration * 10_000 / self.horizon))
-        p = (START[ball.norm] if self.p is None else self.p) / 2**halved
-        side = round(math.sqrt(p * H * W))
-        if ball.norm == "l2":
-            side = max(side, 3)
-            return min(side + 1 - side % 2, H, W)
-        return max(1, min(side, H - 1, W - 1))
+        _, H, W = x.shape
+        return _side((START[ball.norm] if self.p is None else self.p) / 2**halved, H, W, ball.norm)
+
+
+@lru_cache(maxsize=256)
+def _side(p: float, H: int, W: int, norm: str) -> int:
+    side = round(math.sqrt(p * H * W))
+    if norm == "l2":
+        side = max(side, 3)
+        return min(side + 1 - side % 2, H, W)
+    return max(1, min(side, H - 1, W - 1))
 
 
 def stripes(x0: Tensor, ball: Ball, rng: torch.Generator) -> Tensor:
@@ -90,8 +94,7 @@ def painted(x: Tensor, x0: Tensor, side: int, ball: Ball, rng: torch.Generator) 
     window, proposal = random_window(x, side, rng), x.clone()
     old, centre = x[window], x0[window]
     for _ in range(TRIES):
-        new = random_signs((x.shape[0], 1, 1), x, rng).mul_(ball.eps).add(centre)
-        new = ball.project(new, centre)  # a box, so that a window is by itself in it or not
+        new = corner(ball.eps, centre, random_signs((x.shape[0], 1, 1), x, rng))
         if not torch.equal(new, old):
             break
     proposal[window] = new

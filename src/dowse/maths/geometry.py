@@ -130,6 +130,15 @@ def within(z: Tensor, x: Tensor, radius: float, norm: Norm) -> Tensor:
     return x + δ * min(1.0, radius / max(float(δ.norm()), 1e-12))
 
 
+def corner(eps: float, x0: Tensor, signs: Tensor) -> Tensor:
+    """The corner of the l∞ ball that lies towards signs ±1, in [0, 1]: Π(x0 + eps·signs), bit by bit, in fewer steps.
+
+    >>> corner(0.1, torch.tensor([0.5, 0.95, 0.5]), torch.tensor([1.0, 1.0, -1.0]))
+    tensor([0.6000, 1.0000, 0.4000])
+    """
+    return torch.add(x0, signs, alpha=_inside(eps, x0.dtype)).clamp_(0, 1)
+
+
 def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
     """Which rows lie in the ball around x0 and in [0, 1]: (n, *s), (*s) -> (n,) bool on the CPU.
 
