@@ -66,11 +66,6 @@ class Arms:
         gains = {arm: 0.0 if arm in doubted else -f / 10 for arm in usable}
         return cls(gains, dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
-    def without_patterns(self) -> "Arms":
-        """The same where the patterns have been tried."""
-        opening = tuple(arm for arm in self.opening if arm != "bump")
-        return replace(self, opening=opening, bumps=self.patterns)
-
     def draw(self, rng: torch.Generator) -> str:
         """One of them, with a chance in proportion to its gain."""
         if self.turns < len(self.opening):

@@ -6,7 +6,6 @@ docs/method.md has the algorithm box, the reason for each part and what each is 
 import itertools
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +14,6 @@ from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
 from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
 from dowse.attacks.square import Square, moved_mass, painted
-from dowse.attacks.tries import Tries
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
@@ -39,8 +37,7 @@ class Dowse(Attack):
     to what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, with
     gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `slope` (l∞) sets the
     pixels whose learnt slope promises most to the ball's other side, `bump` changes one square window as Square does.
-    What does not lower f is kept; a search that has come to a stand has a second try from the unchanged image, and the
-    better of the two goes on. Every answer, kept or not, becomes a row of the posterior and teaches the slope.
+    What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior and teaches the slope.
     The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate it is the pixels
     that are learnt from, by the climb in l2 and the slope in l∞.
 
@@ -73,7 +70,6 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
-        tries: Tries[_At] = Tries(f)
         while True:
             arm = at.arms.draw(rng)
             moves = yield from search.moves(arm, at, rng)
@@ -87,8 +83,6 @@ class Dowse(Attack):
                     break
             at = replace(at, arms=at.arms.after(arm, (at.f - before) / max(asked, 1), won=at.f > before))
             yield from note(arm=float(ARMS.index(arm)), gain=at.f - before)
-            if search.trusted:
-                at, tries = tries.after(asked).go_on(at, partial(search.anew, at, f))
 
 
 @dataclass(frozen=True)
@@ -139,20 +133,15 @@ class _Search:
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
-        patterns = PATTERNS if self.trusted else 1 + ROUNDS * len(CELLS)
+        trusted = self._recognised()
+        patterns = PATTERNS if trusted else 1 + ROUNDS * len(CELLS)
         if self.known.wanted is not None:
             patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
-        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns, trusted=self.trusted)
+        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns, trusted=trusted)
         return _At(self.x0, f, self.seen, rows, slope, arms)
 
-    def anew(self, at: _At, f: float) -> _At:
-        """The unchanged image again, with all that was learnt."""
-        start = self.begin(f)
-        return replace(start, rows=at.rows, slope=at.slope, arms=start.arms.without_patterns())
-
-    @property
-    def trusted(self) -> bool:
+    def _recognised(self) -> bool:
         """Whether any surrogate puts the image's label among its first classes: one that does not is worth no query.
 
         Where there are few classes that says little, for a good one errs and a useless one is right too often.
