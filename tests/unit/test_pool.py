@@ -210,7 +210,8 @@ def test_progress_counts_the_images_of_all_workers(said: Any, tmp_path: Path) ->
 def test_workers_that_are_lost_after_an_answer_are_made_up_for_without_end(
     said: Any, local: Any, tmp_path: Path
 ) -> None:
-    crew = ThreadCrew(dict.fromkeys(range(3 * pool.ATTEMPTS), (4, "before")))
+    lives = (10, "before")  # as many messages as every image needs for an answer, whoever is asked first
+    crew = ThreadCrew(dict.fromkeys(range(3 * pool.ATTEMPTS), lives))
     with closing(Pool(crew, 1, silent)) as engine:
         assert run_with(engine, said, tmp_path / "out") == local[0]
     assert crew.started == 3 * pool.ATTEMPTS + 1
