@@ -21,8 +21,6 @@ from dowse.models.cifar import CifarResNet
 from dowse.models.mobilenet import MobileNetV2
 
 PREFIX = "denoiser_"  # of a shipped file, before the classifier's name
-IMAGENET_MOBILENETV2 = "denoiser_imagenet_mobilenetv2.safetensors"
-CIFAR10_RESNET20 = "denoiser_cifar10_resnet20.safetensors"
 DETAIL = 10.0  # makes noise of a few levels as large as the contrasts of an image
 
 
@@ -165,14 +163,13 @@ def shipped_denoiser(net: TargetLike) -> DenoisingUNet:
     while isinstance(net, Defence):
         net = net.net
     if isinstance(net, MobileNetV2):
-        name = IMAGENET_MOBILENETV2
+        name = "imagenet_mobilenetv2"
     elif isinstance(net, CifarResNet) and len(net.layer1) == 3:
-        name = CIFAR10_RESNET20
+        name = "cifar10_resnet20"
     else:
         raise InputError(
             f"no denoiser comes with Dowse for this {type(net).__name__}, only for imagenet_mobilenetv2 and "
             "cifar10_resnet20: take one of these, denoiser:NAME, or train one with `dowse train-denoiser` and give its "
             "file, denoiser:PATH"
         )
-    with resources.as_file(resources.files("dowse.defences") / "weights" / name) as path:
-        return load_denoiser(path)
+    return load_denoiser(denoiser_file(name))
