@@ -40,6 +40,18 @@ def test_wilson_holds_the_share_and_mirrors(case: tuple[int, int]) -> None:
     assert wilson(n - k, n) == pytest.approx((1 - high, 1 - low), abs=1e-12)
 
 
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_is_scipys(case: tuple[int, int]) -> None:
+    expected = stats.binomtest(*case).proportion_ci(method="wilson")
+    assert wilson(*case) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_the_sign_test_is_scipys(wins: int, losses: int) -> None:
+    expected = stats.binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+    assert sign_test(wins, losses) == pytest.approx(expected, rel=1e-9)
+
+
 def test_nothing_has_no_interval() -> None:
     assert all(
         math.isnan(end)

@@ -1,6 +1,7 @@
 """Whose questions are asked next, so that few passes of a network are filled up with copies."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 from dowse.core.conversation import Conversation
@@ -9,7 +10,14 @@ from dowse.core.oracle import Oracle
 from dowse.core.packing import fill
 from dowse.core.prior import Prior
 
-NO_COPIES = 0.999  # the fill of passes of any size: they come after full ones
+
+class Turn(IntEnum):
+    """When questions of a kind are asked; the greatest comes first."""
+
+    FAR = 0  # of any number of rows, but each call is waited for: last, about all there is
+    COPIES = 1  # in passes that would be filled up with copies, the fuller ones first
+    ANY_SIZE = 2  # in passes of any size, which have no copies now and would have none later
+    FULL = 3  # in passes that are full now, and may not be later
 
 
 class Kind(NamedTuple):
@@ -27,23 +35,28 @@ class Kind(NamedTuple):
 
 
 def next_round(active: Sequence[Conversation], oracle: Oracle, prior: Prior | None) -> tuple[Kind, list[Conversation]]:
-    """Whose questions come next: those of the kind that fills its passes best, the surrogates' first among equals.
+    """Whose questions come next: those of the kind whose turn it is, the surrogates' first among equals.
 
-    A target that takes passes of any size is asked before a surrogate whose passes would have copies in them, unless it
-    is far away, where each call is waited for: then it is asked last, about all there is. Nobody is told anything else
-    for having waited; what waits for company is asked without it when all wait.
+    Nobody is told anything else for having waited; what waits for company is asked without it when all wait.
     """
     rounds: dict[Kind, list[Conversation]] = {}
     for conversation in active:
         rounds.setdefault(_kind(conversation, oracle, prior), []).append(conversation)
-    rows = {kind: sum(1 if kind.surrogate else c.cost for c in asking) for kind, asking in rounds.items()}
-    any_size = 0.0 if oracle.target.remote else NO_COPIES
 
-    def order(kind: Kind) -> tuple[float, bool]:
-        return fill(rows[kind], kind.pass_size) if kind.pass_size else any_size, kind.surrogate
+    def order(kind: Kind) -> tuple[Turn, float, bool]:
+        rows = sum(1 if kind.surrogate else conversation.cost for conversation in rounds[kind])
+        share = fill(rows, kind.pass_size)
+        return _turn(kind, share, remote=oracle.target.remote), share, kind.surrogate
 
     chosen = max(rounds, key=order)
     return chosen, rounds[chosen]
+
+
+def _turn(kind: Kind, share: float, *, remote: bool) -> Turn:
+    """When a kind is asked, of whose rows a share are no copies."""
+    if kind.pass_size:
+        return Turn.FULL if share == 1 else Turn.COPIES
+    return Turn.FAR if remote else Turn.ANY_SIZE
 
 
 def _kind(conversation: Conversation, oracle: Oracle, prior: Prior | None) -> Kind:
