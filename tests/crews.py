@@ -23,7 +23,7 @@ from dowse.experiment.file import make_experiment
 from dowse.running.engines import Engine
 from dowse.running.engines.crew import Lost
 from dowse.running.engines.pool import Pool
-from dowse.running.engines.remote_worker import serve
+from dowse.running.engines.pool_worker import serve
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.running.run_experiment import run_experiment

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dowse.errors import InputError, TargetFailedError
     from dowse.surrogates.surrogate import Surrogate
     from dowse.targets.model import Model
-    from dowse.targets.predict import predict_function
+    from dowse.targets.predict_function import predict_function
 
 __version__ = "0.2.0"
 
@@ -54,7 +54,7 @@ _HOMES = {
     "dowse.errors": ("InputError", "TargetFailedError"),
     "dowse.surrogates.surrogate": ("Surrogate",),
     "dowse.targets.model": ("Model",),
-    "dowse.targets.predict": ("predict_function",),
+    "dowse.targets.predict_function": ("predict_function",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -14,7 +14,7 @@ from dowse.errors import TargetNote
 from dowse.images.class_names import class_names
 from dowse.store import Store
 from dowse.targets import input_shape, open_target, resolve_surrogate, resolve_target
-from dowse.targets.exported import weights_digest
+from dowse.targets.weights_digest import weights_digest
 from tests.support import generator
 
 pytestmark = pytest.mark.install

@@ -10,7 +10,7 @@ import dowse
 from dowse.errors import TargetNote
 from dowse.preflight import Verdict, preflight
 from dowse.targets import input_shape, open_target
-from dowse.targets.exported import weights_digest
+from dowse.targets.weights_digest import weights_digest
 from tests.support import generator, pictures
 from tests.tflite_files import write_tflite
 

@@ -1,5 +1,6 @@
 """The fast path: onnxruntime runs a torch network where it answers the same and sooner, and a store remembers that."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
 from dowse.experiment.spec import RunSpec
@@ -16,12 +18,12 @@ from dowse.running.engines import LocalEngine
 from dowse.running.progress import Reporter
 from dowse.running.run_experiment import run_experiment
 from dowse.store import Store
-from dowse.targets import fast, resolve_target
+from dowse.targets import export_cache, fast, onnx, resolve_target
 from dowse.targets.onnx import OnnxTarget
-from dowse.targets.tuning import Tuned
+from dowse.targets.rows_per_pass import Tuned
 
 pytest.importorskip("onnxruntime")
-Choose = Callable[[str, Tensor, int], fast.Choice]
+Choose = Callable[[str, Tensor, int, Target | None], fast.Choice]
 HERE = "torch:tests.unit.test_backend"
 SPEC = f"{HERE}:tiny"
 X = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -107,8 +109,8 @@ def test_a_file_of_other_weights_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
             trace(net, path, shape, known=known)
             next(net.parameters()).div_(1.01)
 
-    trace = fast._trace
-    monkeypatch.setattr(fast, "_trace", other)
+    trace = export_cache._trace
+    monkeypatch.setattr(export_cache, "_trace", other)
     choice = fast.choose_backend(SPEC, X, 1000)
     assert choice.backend == fast.TORCH
     assert "would answer otherwise" in str(choice.words)
@@ -181,6 +183,28 @@ def test_a_run_says_once_what_runs_it_and_goes_on_so(eager: Path, monkeypatch: p
     assert recorded(eager) == [fast.ONNXRUNTIME]
 
 
+@pytest.mark.parametrize("faster", [0.0, float("inf")])
+def test_a_run_loads_its_network_and_its_file_once(eager: Path, monkeypatch: pytest.MonkeyPatch, faster: float) -> None:
+    loaded, opened = [], []
+
+    class Loaded(Tiny):
+        def __init__(self) -> None:
+            super().__init__()
+            loaded.append(self)
+
+    def watched(path: Path, options: Any) -> Any:
+        opened.append(path)
+        return session(path, options)
+
+    session = onnx._open
+    monkeypatch.setattr(onnx, "_open", watched)
+    monkeypatch.setattr(fast, "FASTER", faster)
+    monkeypatch.setattr(sys.modules[__name__], "tiny", Loaded)
+    run(eager, method=[{"name": "square"}, {"name": "rgf", "q": 9}])
+    assert recorded(eager) == [fast.TORCH if faster else fast.ONNXRUNTIME] * 2
+    assert (len(loaded), len(opened)) == (1, 1)
+
+
 def test_a_run_that_was_begun_with_torch_goes_on_with_torch(eager: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(eager, f"{SPEC}#backend=torch") == []
     assert recorded(eager) == [None]
@@ -224,20 +248,20 @@ def test_of_two_processes_that_begin_a_run_the_first_to_enter_it_decides(
     chosen: list[str] = []
 
     def choose(first: Choose, then: Choose) -> Choose:
-        def choosing(spec: str, images: Tensor, rows: int) -> fast.Choice:
+        def choosing(spec: str, images: Tensor, rows: int, opened: Target | None) -> fast.Choice:
             if not chosen:
                 chosen.append("the other's")
-                monkeypatch.setattr("dowse.running.backend.choose_backend", first)
+                monkeypatch.setattr("dowse.running.networks.choose_backend", first)
                 run(eager)
-                monkeypatch.setattr("dowse.running.backend.choose_backend", choosing)
-            return then(spec, images, rows)
+                monkeypatch.setattr("dowse.running.networks.choose_backend", choosing)
+            return then(spec, images, rows, opened)
 
         return choosing
 
-    def with_torch(spec: str, images: Tensor, rows: int) -> fast.Choice:
+    def with_torch(spec: str, images: Tensor, rows: int, opened: Target | None) -> fast.Choice:
         return fast.Choice(fast.TORCH, "torch, not onnxruntime")
 
-    monkeypatch.setattr("dowse.running.backend.choose_backend", choose(with_torch, fast.choose_backend))
+    monkeypatch.setattr("dowse.running.networks.choose_backend", choose(with_torch, fast.choose_backend))
     opened: list[str] = []
     monkeypatch.setattr("dowse.running.networks.open_fast", lambda spec, like: opened.append(spec))
     told = run(eager, budget=40, all_messages=True)

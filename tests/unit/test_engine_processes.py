@@ -76,7 +76,7 @@ def test_the_default_is_a_worker_a_core_with_one_thread_each() -> None:
 def test_a_new_process_is_made_like_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import warnings
 
-    from dowse.running.engines.remote_worker import prepare
+    from dowse.running.engines.pool_worker import prepare
 
     monkeypatch.chdir(PROJECT)
     monkeypatch.setattr(sys, "path", list(sys.path))

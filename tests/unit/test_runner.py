@@ -25,7 +25,7 @@ from dowse.running.run_experiment import run_experiment
 from dowse.running.run_under_way import Finished
 from dowse.store import Row, Store
 from dowse.store.events import Stopped
-from dowse.targets.exported import weights_digest
+from dowse.targets.weights_digest import weights_digest
 from dowse.wording import duration
 from tests.support import Tanh
 from tests.victims import ROWS, image_file, rows_seen, surrogate, tables

@@ -17,8 +17,8 @@ from dowse.maths.losses import Objective
 from dowse.running.engines import LocalEngine
 from dowse.running.run_experiment import run_experiment
 from dowse.targets import declared_shape, resolve_target
+from dowse.targets.declared_form import form_of
 from dowse.targets.export import export_onnx
-from dowse.targets.form import form_of
 from dowse.targets.onnx import OnnxTarget
 from dowse.targets.options import InputOptions, OnnxOptions
 from tests.support import generator, pictures

@@ -24,7 +24,7 @@ from dowse.targets import (
     with_rate,
     without_pace,
 )
-from dowse.targets.exported import weights_digest
+from dowse.targets.weights_digest import weights_digest
 from tests.support import Tanh, labels_of, pictures
 
 FACTORY = """

@@ -33,9 +33,9 @@ from dowse.settings import Norm, Outputs
 from dowse.store.events import Stopped
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike
 from dowse.targets import open_target
-from dowse.targets.exported import weights_digest
 from dowse.targets.hf import names_in
 from dowse.targets.model import ModelLike
+from dowse.targets.weights_digest import weights_digest
 from dowse.wording import without_password
 
 

@@ -17,7 +17,7 @@ from dowse.images.image_set import ImageSource
 from dowse.machine.importing import check_trusted
 from dowse.settings import ExperimentSettings, settings_of
 from dowse.targets import input_shape
-from dowse.targets.exported import weights_digest
+from dowse.targets.weights_digest import weights_digest
 
 DEFAULTS = {name: setting.default for name, setting in settings_of(ExperimentSettings).items()}
 ABOUT_SURROGATES = ("surrogate", "smooth", "class_offset", "surrogate_size", "combine")

@@ -9,9 +9,10 @@ import torch
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource, Size
+from dowse.running.engines import Engine
 from dowse.store import StoreWriter
 from dowse.store.reader import RunInfo
-from dowse.targets.fast import ONNXRUNTIME, Choice, choose_backend, may_be_fast
+from dowse.targets.fast import ONNXRUNTIME, Choice, may_be_fast
 
 COMPARED = 4  # images on which the two are compared
 
@@ -25,14 +26,21 @@ class Backends:
         plans: All runs of the experiment.
         images: How many images there are.
         store: Where they will be kept; no run of the experiment has begun in this process.
+        engine: Where the attacks will take place.
         device: Where torch networks live.
         tell: Is told in a line what was chosen, once for each target.
     """
 
     def __init__(
-        self, plans: Sequence[PlannedRun], images: int, store: StoreWriter, device: str, tell: Callable[[str], None]
+        self,
+        plans: Sequence[PlannedRun],
+        images: int,
+        store: StoreWriter,
+        engine: Engine,
+        device: str,
+        tell: Callable[[str], None],
     ) -> None:
-        self.store, self.device, self.tell = store, device, tell
+        self.store, self.engine, self.device, self.tell = store, engine, device, tell
         self.begun = {run.id: run for run in store.runs()}
         self._rows: Counter[str] = Counter()
         self._chosen: dict[tuple[str, Size], Choice] = {}
@@ -86,7 +94,7 @@ class Backends:
                 continue
         if not first or any(x.shape != first[0].shape for x in first):
             return Choice()
-        choice = choose_backend(plan.spec.target, torch.stack(first), self._rows[plan.spec.target])
+        choice = self.engine.choose_backend(plan.spec.target, torch.stack(first), self._rows[plan.spec.target])
         if choice.words is not None:
             self.tell(choice.words)
         return choice

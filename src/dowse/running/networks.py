@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from dowse.core.target import Shape, Target, as_target
@@ -12,7 +13,7 @@ from dowse.running.instructions import Instructions
 from dowse.surrogates.folding import open_surrogate
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike, own_size
 from dowse.targets import input_shape, input_size, open_target
-from dowse.targets.fast import ONNXRUNTIME, open_fast
+from dowse.targets.fast import ONNXRUNTIME, Choice, choose_backend, open_fast
 
 KEPT = 4
 
@@ -34,8 +35,21 @@ class Networks:
         if spec in self.live:
             return None
         if spec not in self._shapes:
-            self._shapes[spec] = input_shape(spec, lambda spec: self._kept((spec,), lambda: open_target(spec)))
+            self._shapes[spec] = input_shape(spec, self._opened)
         return self._shapes[spec]
+
+    def choose_backend(self, spec: str, images: Tensor, rows: int) -> Choice:
+        """As fast.choose_backend, for a CPU in single precision; whatever was chosen stays open for the run."""
+        choice = choose_backend(spec, images, rows, self._opened(spec))
+        if choice.target is not None:
+            del self._open[spec,]
+            self._kept((spec, "cpu", torch.float32, ONNXRUNTIME), lambda: choice.target)
+        return choice
+
+    def _opened(self, spec: str) -> Target:
+        """A target that is asked about before its run; `target` finds it open."""
+        target: Target = self._kept((spec,), lambda: open_target(spec))
+        return target
 
     def target(self, told: Instructions, like: Tensor) -> Target:
         """The target of a run on images like (C, H, W)."""

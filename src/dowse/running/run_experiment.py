@@ -84,7 +84,7 @@ def run_plans(
     log_answers, device = manner.get("log_answers", True), manner.get("device", "cpu")
     finished = []
     with StoreWriter(out, manner.get("command", ()), keep_answers=manner.get("keep_answers", False)) as store:
-        backends = Backends(plans, len(images), store, device, report.message)
+        backends = Backends(plans, len(images), store, engine, device, report.message)
         for plan in plans:
             size, channels = table.fitting(engine.input_shape(plan.spec.target))
             seen = in_channels(with_names(images, names_of(plan.spec.target)), channels)

@@ -1,29 +1,22 @@
 """The fast path on a CPU: a torch network run by onnxruntime, where its answers are the same and come sooner."""
 
-import hashlib
 import importlib.util
 import os
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import torch
 from torch import Tensor, nn
-from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
-import dowse
 from dowse.core.packing import default_batch_size
 from dowse.core.target import Target
 from dowse.errors import InputError, choose
-from dowse.machine.files import replacing
-from dowse.targets.export import INPUT, OUTPUT
-from dowse.targets.exported import cache_folder
-from dowse.targets.model import OF_THE_PROTOCOL
+from dowse.targets.export_cache import traced_file
+from dowse.targets.model import Model
 from dowse.targets.onnx import OnnxTarget
-from dowse.targets.spec import BACKEND, Spec, parse_spec, resolve_target
-from dowse.targets.tuning import tune_rows
+from dowse.targets.options import ModelOptions
+from dowse.targets.rows_per_pass import tune_rows
+from dowse.targets.spec import BACKEND, open_target, parse_spec
 
 TORCH, ONNXRUNTIME = "torch", "onnxruntime"
 KINDS = ("dowse", "torchvision", "timm", "torch")
@@ -41,11 +34,13 @@ class Choice:
         backend: TORCH or ONNXRUNTIME.
         words: What is to be said about it in a line, if anything.
         rows: The most rows of a pass, as they were tried; None leaves it to the image's size.
+        target: The network as onnxruntime runs it, compared and open; None where torch does.
     """
 
     backend: str = TORCH
     words: str | None = None
     rows: int | None = None
+    target: Target | None = field(default=None, compare=False)
 
 
 def may_be_fast(spec: str) -> bool:
@@ -56,17 +51,18 @@ def may_be_fast(spec: str) -> bool:
     return wanted == "auto" and parsed.kind in KINDS and not parsed.defences
 
 
-def choose_backend(spec: str, images: Tensor, rows: int) -> Choice:
+def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None = None) -> Choice:
     """Torch, or onnxruntime with a file that was compared with the network and timed beside it; and rows of a pass.
 
     Args:
         spec: A target that `may_be_fast`.
         images: The first images of the run, (n, C, H, W) float32 on the CPU.
         rows: The most rows that it will be asked about.
+        opened: The target, where it is open already; None opens it for this.
     """
-    net = resolve_target(spec)
-    if not isinstance(net, nn.Module) or any(hasattr(net, name) for name in OF_THE_PROTOCOL):
-        return Choice()  # it speaks for itself
+    net = _network(open_target(spec) if opened is None else opened)
+    if net is None:
+        return Choice()
     points = _with_extremes(images)
     try:
         expected, again, seconds = *(_answer(net, points) for _ in range(2)), _seconds(net, images)
@@ -87,13 +83,19 @@ def choose_backend(spec: str, images: Tensor, rows: int) -> Choice:
         return _tuned(net, images, TORCH, words)
     if gain < FASTER:
         return _tuned(net, images, TORCH, f"torch runs {spec}: through onnxruntime it is {gain:.2g} times as fast")
-    return _tuned(
+    chosen = _tuned(
         target,
         images,
         ONNXRUNTIME,
         f"onnxruntime runs {spec}, {gain:.2g} times as fast as torch: on the first {len(images)} images, noise, black "
         f"and white their scores differ by {difference:.0e} at most. #{BACKEND}=torch refuses",
     )
+    return replace(chosen, target=target)
+
+
+def _network(target: Target) -> nn.Module | None:
+    """The torch network that a target is, taken as it stands; None where options or a protocol of its own say more."""
+    return target.module if isinstance(target, Model) and target.options == ModelOptions() else None
 
 
 def _tuned(target: Target | nn.Module, images: Tensor, backend: str, words: str) -> Choice:
@@ -113,9 +115,9 @@ def open_fast(spec: str, like: Tensor) -> Target:
     remedy = "A run that was begun through onnxruntime goes on so: mend that, or begin anew in another folder (--out)"
     if not may_be_fast(spec):
         raise InputError(f"{spec} refuses onnxruntime. {remedy}")
-    net = resolve_target(spec)
+    net = _network(open_target(spec))
     try:
-        assert isinstance(net, nn.Module)
+        assert net is not None
         target, difference = _opened(spec, net, _with_extremes(like.detach().cpu().float().unsqueeze(0)))
     except Exception as error:
         raise InputError(f"onnxruntime cannot run {spec}: {_line(error)}. {remedy}") from error
@@ -133,43 +135,6 @@ def _opened(spec: str, net: nn.Module, points: Tensor) -> tuple[Target, float]:
 
 def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:150]}"
-
-
-def traced_file(spec: str, net: nn.Module, shape: Sequence[int]) -> Path:
-    """The ONNX file of a network for images (C, H, W), found in the cache by its weights, or written.
-
-    A user's own code may change where no weight does, so its network is written anew each time. A network that looks at
-    values to decide what it does is an InputError: its trace would hold one of its ways only.
-    """
-    parsed = parse_spec(spec)
-    file = cache_folder() / f"traced-{_key(parsed, net, shape)}.onnx"
-    if not file.is_file() or parsed.kind == "torch":
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file) as partial:
-            _trace(net, partial, shape, known=parsed.kind == "dowse")
-    return file
-
-
-def _key(spec: Spec, net: nn.Module, shape: Sequence[int]) -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    digest.update(repr((spec.text, tuple(shape), torch.__version__, dowse.__version__)).encode())
-    for name, value in net.state_dict().items():
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _trace(net: nn.Module, path: Path, shape: Sequence[int], *, known: bool) -> None:
-    """Write a network; `known` are the built-in ones, which look at sizes and never at values."""
-    with warnings.catch_warnings(record=True) as heard:  # an error raised in the tracer's C++ would be another's words
-        warnings.simplefilter("always")
-        torch.onnx.export(
-            net, (torch.rand(2, *shape, generator=torch.Generator().manual_seed(0)),), str(path), dynamo=False,
-            input_names=[INPUT], output_names=[OUTPUT], dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
-        )  # fmt: skip
-    doubts = [one.message for one in heard if issubclass(one.category, TracerWarning)]
-    if doubts and not known:
-        raise InputError(f"it looks at values to decide what it does: {doubts[0]}")
 
 
 def _with_extremes(images: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 
 from dowse.core.target import Shape
 from dowse.errors import InputError
-from dowse.targets.form import image_shape
+from dowse.targets.declared_form import image_shape
 from dowse.targets.options import AnyLayout
 from dowse.targets.pixels import Pixels
 

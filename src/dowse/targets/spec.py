@@ -77,6 +77,14 @@ def parse_spec(text: str) -> Spec:
     return Spec(kind, name, tuple(defences), options)
 
 
+def is_torch_spec(name: str) -> bool:
+    """Whether what follows `onnx:` is not a file but a torch target to be exported."""
+    try:
+        return parse_spec(name).kind in TORCH_KINDS
+    except InputError:
+        return False
+
+
 def with_options(spec: str, **options: object) -> str:
     """A spec with these options, before those it has; None is no value."""
     parsed = parse_spec(spec)
@@ -153,7 +161,7 @@ def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
     if spec.kind == "python":
         return torch_targets.from_python(spec.name, options)
     if spec.kind == "onnx":
-        from dowse.targets.exported import exported_file, is_torch_spec
+        from dowse.targets.export_cache import exported_file
         from dowse.targets.onnx import OnnxTarget
 
         chosen = OnnxOptions.of(options)

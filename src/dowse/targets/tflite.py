@@ -13,7 +13,7 @@ from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.settings import Outputs
-from dowse.targets.form import Array, filled, form_of, image_shape, named
+from dowse.targets.declared_form import Array, filled, form_of, image_shape, named
 from dowse.targets.options import TfliteOptions
 from dowse.wording import step as step_words
 

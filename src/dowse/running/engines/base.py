@@ -5,12 +5,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.running.instructions import Instructions
 from dowse.running.networks import Networks
 from dowse.running.worker import attack_tasks
 from dowse.store.events import Event
+from dowse.targets.fast import Choice, choose_backend
 
 Tell = Callable[[str], None]
 
@@ -52,6 +55,10 @@ class Engine(Protocol):
     def input_shape(self, spec: str) -> Shape | None:
         """(C, H, W) of the images that a target takes; None if it does not say, or takes any."""
 
+    def choose_backend(self, spec: str, images: Tensor, rows: int) -> Choice:
+        """What is to run a target that `may_be_fast`, see `targets.fast`; it is opened for that and let go."""
+        return choose_backend(spec, images, rows)
+
     def close(self) -> None:
         """Let go of whatever it holds."""
 
@@ -72,6 +79,10 @@ class LocalEngine(Engine):
     def input_shape(self, spec: str) -> Shape | None:
         """As Engine.input_shape; what must be opened for it stays open for the attacks."""
         return self.networks.input_shape(spec)
+
+    def choose_backend(self, spec: str, images: Tensor, rows: int) -> Choice:
+        """As Engine.choose_backend; what is chosen stays open for the attacks."""
+        return self.networks.choose_backend(spec, images, rows)
 
     def close(self) -> None:
         """Let go of the networks."""

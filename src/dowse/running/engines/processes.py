@@ -16,7 +16,7 @@ from dowse.machine.cpu import usable_cores
 from dowse.running.engines.base import Tell, warn
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
-from dowse.running.engines.remote_worker import prepare, serve
+from dowse.running.engines.pool_worker import prepare, serve
 from dowse.running.interrupt import SIGNALS
 
 SPAWN = multiprocessing.get_context("spawn")  # a forked torch hangs in its thread pools

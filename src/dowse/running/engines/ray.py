@@ -15,10 +15,10 @@ from typing import Any
 
 from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.attacker import Attacker
 from dowse.running.engines.base import Tell, warn
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
+from dowse.running.engines.ray_actor import Attacker
 
 OBJECT_STORE = 256 * 2**20  # bytes; messages are small, and what does not fit goes to the disk
 NODE_LOST = "the Ray node that this process is connected to is gone"

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from dowse.core.target import Delivery
-from dowse.targets.form import Array
+from dowse.targets.declared_form import Array
 
 
 class Parcel(NamedTuple):

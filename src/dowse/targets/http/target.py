@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
-from dowse.targets.form import Array, filled, form_of, image_shape
+from dowse.targets.declared_form import Array, filled, form_of, image_shape
 from dowse.targets.http.bearer_token import Token
 from dowse.targets.http.bytes_or_json import Encoding
 from dowse.targets.http.client import ModelClient, check_url

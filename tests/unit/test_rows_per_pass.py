@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dowse.core.packing import default_batch_size
-from dowse.targets.tuning import Tuned, tune_rows
+from dowse.targets.rows_per_pass import Tuned, tune_rows
 
 X = torch.zeros(3, 3, 32, 32)
 USUAL = default_batch_size(X)

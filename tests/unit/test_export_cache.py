@@ -8,10 +8,12 @@ from torch import nn
 
 from dowse.errors import InputError
 from dowse.targets import resolve_target
-from dowse.targets.exported import cache_folder, exported_file, is_torch_spec, weights_digest
+from dowse.targets.export_cache import cache_folder, exported_file
+from dowse.targets.spec import is_torch_spec
+from dowse.targets.weights_digest import weights_digest
 
 pytest.importorskip("onnxruntime")
-SPEC = "torch:tests.unit.test_exported:tiny_net"
+SPEC = "torch:tests.unit.test_export_cache:tiny_net"
 
 
 def tiny_net() -> nn.Module:

@@ -4,7 +4,7 @@ import threading
 from queue import SimpleQueue
 
 from dowse.running.engines.messages import Failed, FromWorker, pack
-from dowse.running.engines.remote_worker import prepare, serve
+from dowse.running.engines.pool_worker import prepare, serve
 
 
 class Attacker:

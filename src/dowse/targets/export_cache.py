@@ -1,0 +1,90 @@
+"""ONNX files of torch networks that are made on first use and kept: by `onnx:dowse:NAME`, and for the fast path."""
+
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
+
+import dowse
+from dowse.errors import InputError
+from dowse.machine.files import replacing
+from dowse.targets.export import INPUT, OUTPUT, export_onnx
+from dowse.targets.shapes import declared_shape
+from dowse.targets.spec import Spec, parse_spec, resolve_surrogate
+from dowse.targets.weights_digest import weights_digest
+
+
+def cache_folder() -> Path:
+    """Where exported files are kept: $DOWSE_CACHE, or `dowse` in the user's cache folder."""
+    given = os.environ.get("DOWSE_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dowse"
+
+
+def exported_file(name: str, size: int | None = None) -> Path:
+    """The ONNX file of a torch spec, written if it is not in the cache yet.
+
+    Args:
+        name: The spec, for example "dowse:imagenet_mobilenetv2".
+        size: The side of the images it is to take; None takes the model's own.
+    """
+    made_of = (name, size, weights_digest(name), torch.__version__)
+    key = hashlib.blake2b(repr(made_of).encode(), digest_size=8).hexdigest()
+    words = re.sub(r"\W+", "-", name)
+    file = cache_folder() / f"{words}-{key}.onnx"
+    if file.is_file():
+        return file
+    net = resolve_surrogate(name)
+    shape = (3, size, size) if size is not None else declared_shape(name, net)
+    if shape is None:
+        raise InputError(f"{name} does not say which images it takes: say it with #size=, as in onnx:{name}#size=224")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = export_onnx(net, file.with_suffix(f".{os.getpid()}"), shape).path
+        return made.replace(file)
+    except OSError as error:
+        raise InputError(f"cannot write to the cache {file.parent}: {error}; set DOWSE_CACHE to a folder") from error
+
+
+def traced_file(spec: str, net: nn.Module, shape: Sequence[int]) -> Path:
+    """The ONNX file of a network for images (C, H, W), found in the cache by its weights, or written.
+
+    A user's own code may change where no weight does, so its network is written anew each time. A network that looks at
+    values to decide what it does is an InputError: its trace would hold one of its ways only.
+    """
+    parsed = parse_spec(spec)
+    file = cache_folder() / f"traced-{_key(parsed, net, shape)}.onnx"
+    if not file.is_file() or parsed.kind == "torch":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file) as partial:
+            _trace(net, partial, shape, known=parsed.kind == "dowse")
+    return file
+
+
+def _key(spec: Spec, net: nn.Module, shape: Sequence[int]) -> str:
+    digest = hashlib.blake2b(digest_size=12)
+    digest.update(repr((spec.text, tuple(shape), torch.__version__, dowse.__version__)).encode())
+    for name, value in net.state_dict().items():
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _trace(net: nn.Module, path: Path, shape: Sequence[int], *, known: bool) -> None:
+    """Write a network; `known` are the built-in ones, which look at sizes and never at values."""
+    with warnings.catch_warnings(record=True) as heard:  # an error raised in the tracer's C++ would be another's words
+        warnings.simplefilter("always")
+        torch.onnx.export(
+            net, (torch.rand(2, *shape, generator=torch.Generator().manual_seed(0)),), str(path), dynamo=False,
+            input_names=[INPUT], output_names=[OUTPUT], dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
+        )  # fmt: skip
+    doubts = [one.message for one in heard if issubclass(one.category, TracerWarning)]
+    if doubts and not known:
+        raise InputError(f"it looks at values to decide what it does: {doubts[0]}")
