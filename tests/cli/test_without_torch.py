@@ -46,3 +46,12 @@ def test_a_store_is_read_without_torch(tmp_path: Path, words: list[str]) -> None
     status, *loaded = loaded_by(words[0], tmp_path, *words[1:])
     assert status == "0"
     assert "torch" not in loaded
+
+
+def test_a_store_is_packed_and_unpacked_without_torch(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", [Made("RGF", [100, 200, None])])
+    file = tmp_path / "rows.jsonl"
+    for words in (["pack", tmp_path / "store", file], ["unpack", file, "--out", tmp_path / "new"], ["status", file]):
+        status, *loaded = loaded_by(*words)
+        assert status == "0"
+        assert "torch" not in loaded

@@ -13,6 +13,7 @@ from dowse.cli.demo import demo
 from dowse.cli.export import export
 from dowse.cli.figure import figure
 from dowse.cli.methods import methods
+from dowse.cli.pack import pack, unpack
 from dowse.cli.report import report
 from dowse.cli.rows import rows
 from dowse.cli.run import run
@@ -51,8 +52,10 @@ app.command()(demo)
 app.command()(export)
 app.command()(figure)
 app.command()(methods)
+app.command()(pack)
 app.command()(report)
 app.command()(rows)
 app.command()(run)
 app.command()(status)
 app.command()(train_denoiser)
+app.command()(unpack)

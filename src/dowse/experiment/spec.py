@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,7 @@ class RunSpec(ExperimentSettings):
     @property
     def id(self) -> str:
         """The run's name: a hash of the content."""
-        text = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
-        return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return id_of(self.content())
 
     @property
     def stream_target(self) -> str:
@@ -82,6 +82,12 @@ class RunSpec(ExperimentSettings):
                 "list of these"
             )
         return list(value) if isinstance(value, tuple) else value
+
+
+def id_of(content: Mapping[str, Any]) -> str:
+    """The id of a run by its content: its hash."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

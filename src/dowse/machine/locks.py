@@ -33,7 +33,7 @@ def is_held(path: Path) -> bool:
     """Whether the process that made a LifeLock here lives, and has not closed it."""
     try:
         handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -5,7 +5,7 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -86,13 +86,20 @@ class SessionInfo:
 
 
 class Store:
-    """The store of a folder, opened to be read; close it, or use it in a with statement."""
+    """The store of a folder, opened to be read; close it, or use it in a with statement.
+
+    A file that `dowse pack` wrote can be read like a folder: it has no images, answers and traces.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         self._database = self._connect()
 
     def _connect(self) -> sqlite3.Connection:
+        if self.folder.is_file():
+            from dowse.store.pack import opened_in_memory  # here: it knows this module
+
+            return opened_in_memory(self.folder)
         return connect(self.folder, writable=False)
 
     def close(self) -> None:
@@ -111,7 +118,7 @@ class Store:
         """All runs, the oldest first."""
         query = """SELECT *, (SELECT count(*) FROM tasks WHERE run = runs.id AND position < runs.count
             AND skipped IS NOT NULL) AS unreadable FROM runs ORDER BY created, rowid"""
-        found = [(run, json.loads(run["content"])) for run in self._select(query)]
+        found = [(run, json.loads(run["content"])) for run in self.select(query)]
         return [
             RunInfo(
                 **{"own_labels": own_labels(content["image_set"]), **content.pop(BESIDE, {})},
@@ -129,7 +136,7 @@ class Store:
     def skipped(self, run: str, limit: int | None = None) -> dict[str, str]:
         """The images of a run that could not be read, and why; with a limit, those among the first so many places."""
         query = """SELECT position, name, skipped FROM tasks WHERE run = ? AND skipped IS NOT NULL ORDER BY position"""
-        found = self._select(query, run)
+        found = self.select(query, run)
         return {row["name"]: row["skipped"] for row in found if limit is None or row["position"] < limit}
 
     def counted(self, run: str, budget: int, count: int) -> Counted:
@@ -142,7 +149,7 @@ class Store:
         chosen = "" if run is None else "WHERE tasks.run = ?"
         query = f"""SELECT {of_the_task}, rows.* FROM rows JOIN tasks ON tasks.id = task
             JOIN runs ON runs.id = tasks.run {chosen} ORDER BY runs.created, runs.rowid, position"""
-        for row in self._select(query, *([] if run is None else [run])):
+        for row in self.select(query, *([] if run is None else [run])):
             yield Row.of(dict(row))
 
     def sessions(self) -> list[SessionInfo]:
@@ -162,14 +169,14 @@ class Store:
                 busy=one["busy"],
                 holds=one["holds"],
             )
-            for one in self._select(query)
+            for one in self.select(query)
         ]
 
     def logged(self, run: str) -> tuple[int, int]:
         """How many answers are logged for a run, and how many bytes they take."""
         query = f"""SELECT count(*) AS n, total(length(block)) AS bytes FROM tasks CROSS JOIN answers
             ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
-        (found,) = self._select(query, run)
+        (found,) = self.select(query, run)
         return found["n"], int(found["bytes"])
 
     def sent(self, run: str) -> int:
@@ -181,7 +188,7 @@ class Store:
             LEFT JOIN answers ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
         told: dict[int, int] = {}
         counted: Counter[int] = Counter()
-        for one in self._select(query, run):
+        for one in self.select(query, run):
             if one["id"] not in told:
                 told[one["id"]] = one["told"] or 0
                 counted[one["id"]] = one["unanswered"]
@@ -192,12 +199,12 @@ class Store:
         """What resuming a run took: answers replayed, those that were inexact, the largest difference, restarts."""
         query = """SELECT total(replayed) AS replayed, total(inexact) AS inexact, max(difference) AS largest,
             total(restarts) AS restarts FROM tasks WHERE run = ?"""
-        (found,) = self._select(query, run)
+        (found,) = self.select(query, run)
         return {name: float(found[name] or 0) for name in ("replayed", "inexact", "largest", "restarts")}
 
     def trace(self, task: int) -> traces.Trace:
         """The trace of an image, by columns; empty if there is none."""
-        found = self._select("SELECT block FROM traces WHERE task = ?", task)
+        found = self.select("SELECT block FROM traces WHERE task = ?", task)
         return traces.unpack(found[0]["block"]) if found else {}
 
     def dimension(self, row: Row) -> int:
@@ -232,10 +239,24 @@ class Store:
 
     def _skipped_places(self, run: str) -> set[int]:
         """The places of the images of a run that could not be read."""
-        found = self._select("SELECT position FROM tasks WHERE run = ? AND skipped IS NOT NULL", run)
+        found = self.select("SELECT position FROM tasks WHERE run = ? AND skipped IS NOT NULL", run)
         return {row["position"] for row in found}
 
-    def _select(self, query: str, *values: object) -> list[sqlite3.Row]:
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """What is read meanwhile is all as one moment has it, whoever writes."""
+        with explained(self.folder):
+            begun = not self._database.in_transaction
+            if begun:
+                self._database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if begun:
+                    self._database.execute("COMMIT")
+
+    def select(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """What a query finds in the database."""
         with explained(self.folder):
             cursor = self._database.cursor()
             cursor.row_factory = sqlite3.Row

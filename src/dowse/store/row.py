@@ -5,6 +5,9 @@ from typing import Any, get_args, get_type_hints
 
 from dowse.core.outcome import End
 
+GOES_ON = (End.BUDGET, End.TARGET_FAILED)
+"""A task that ended so can go on: its answers stay in the log."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:

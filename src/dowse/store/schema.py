@@ -68,6 +68,18 @@ def connect(folder: Path, *, writable: bool, check: bool = False) -> sqlite3.Con
     return database
 
 
+def in_memory() -> sqlite3.Connection:
+    """An empty database that is nowhere on disk."""
+    database = _open(":memory:")
+    database.executescript(TABLES)
+    return database
+
+
+def answer_keys(task: int) -> tuple[int, int]:
+    """The first and the last key of a task's answers."""
+    return task << NUMBER_BITS, (task + 1 << NUMBER_BITS) - 1
+
+
 @contextmanager
 def transaction(database: sqlite3.Connection, folder: Path) -> Iterator[None]:
     """All or nothing, and nobody else writes meanwhile."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from dowse.core.outcome import End
 from dowse.core.task import Past
 from dowse.errors import InputError
 from dowse.experiment.spec import PlannedRun
@@ -18,10 +17,9 @@ from dowse.store import images
 from dowse.store.counted import places
 from dowse.store.events import Ended, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
 from dowse.store.reader import BESIDE, RunInfo, lock_of, own_labels
-from dowse.store.schema import NUMBER_BITS, StoreError, explained, transaction
+from dowse.store.row import GOES_ON
+from dowse.store.schema import NUMBER_BITS, StoreError, answer_keys, explained, transaction
 from dowse.store.session import StoreSession
-
-GOES_ON = (End.BUDGET, End.TARGET_FAILED)  # a task that ended so can go on: its answers stay in the log
 
 
 class StoreWriter(StoreSession):
@@ -101,7 +99,7 @@ class StoreWriter(StoreSession):
                 return None
             number, index, image, sent, unreadable = found
             self._database.execute("UPDATE tasks SET owner = ? WHERE id = ?", (self.session, number))
-            blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+            blocks = self._database.execute("SELECT block FROM answers WHERE key BETWEEN ? AND ?", answer_keys(number))
             return index, Past(image, tuple(block for (block,) in blocks), sent, unreadable)
 
     def claimable(self, run: str, budget: int, limit: int, most: int) -> int:
@@ -147,7 +145,10 @@ class StoreWriter(StoreSession):
             for event in events:
                 match event:
                     case NewAnswer():
-                        key, (_, last) = numbers[event.index] << NUMBER_BITS | event.number, _keys(numbers[event.index])
+                        key, (_, last) = (
+                            numbers[event.index] << NUMBER_BITS | event.number,
+                            answer_keys(numbers[event.index]),
+                        )
                         execute("DELETE FROM answers WHERE key > ? AND key <= ?", (key, last))
                         execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, event.block))
                     case Reserved() | Settled():
@@ -155,7 +156,7 @@ class StoreWriter(StoreSession):
                         execute("UPDATE tasks SET sent = sent + ? WHERE id = ?", (change, numbers[event.index]))
                     case Restarted():
                         number = numbers[event.index]
-                        first, last = _keys(number)
+                        first, last = answer_keys(number)
                         execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", (first + event.first, last))
                         query = "UPDATE tasks SET sent = sent + ?, restarts = restarts + 1 WHERE id = ?"
                         execute(query, (event.sent, number))
@@ -183,7 +184,7 @@ class StoreWriter(StoreSession):
         execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (number, event.trace))
         execute("UPDATE tasks SET owner = NULL WHERE id = ?", (number,))
         if event.row.end not in GOES_ON and not self.keep_answers:
-            execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", _keys(number))
+            execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", answer_keys(number))
 
     def _open_tasks(self, run: str, budget: int, limit: int) -> Iterator[tuple[int, int, str | None, int, str | None]]:
         """Number, index, image, rows sent without an answer, why it was skipped: of each task that can be claimed."""
@@ -225,11 +226,6 @@ def _check_names(names: Iterable[str]) -> None:
                 f"the name {name!a} holds bytes that are no UTF-8, which a store cannot keep: give the file or "
                 "folder another name"
             ) from None
-
-
-def _keys(number: int) -> tuple[int, int]:
-    """The first and the last key of a task's answers."""
-    return number << NUMBER_BITS, (number + 1 << NUMBER_BITS) - 1
 
 
 def _places(values: Collection[object]) -> str:

@@ -35,8 +35,8 @@ def write_html(
     """Write the report of a store as one HTML file and return where it is.
 
     Args:
-        store_folder: The folder of the store.
-        path: The file; None is report.html in that folder.
+        store_folder: The folder of the store, or a packed file.
+        path: The file; None is report.html in that folder, or beside a packed file under its name.
         experiment: The file of an experiment whose runs alone are shown; None shows the whole store.
         gallery: Adversarial images shown of each run; None is 24, fewer where that makes more than 200 in all.
         budget: Read every run with this smaller budget; None takes each run's own.
@@ -45,7 +45,8 @@ def write_html(
             for names itself.
     """
     folder = Path(store_folder)
-    place = folder / "report.html" if path is None else Path(path)
+    usual = folder.with_suffix(".html") if folder.is_file() else folder / "report.html"
+    place = usual if path is None else Path(path)
     with Store(folder) as store:
         names = read_names(classes) if isinstance(classes, Path) else classes
         report = gather(store, experiment=experiment, budget=budget, title=title, classes=names)
