@@ -1,6 +1,7 @@
 """Writes docs/results/beyond.md: our own attack beside the strongest published ones, and which bars it meets.
 
 python experiments/beyond.py out/beyond [another store …]
+python experiments/beyond.py docs/results/rows/beyond.jsonl     # or files that `dowse pack out/beyond` wrote
 
 Its short form, a line a target and setting, goes between the marks in docs/results.md and README.md.
 
@@ -339,7 +340,7 @@ def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Write the page from the stores in some folders."""
+    """Write the page from the stores in some folders, or packed ones."""
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(folder)) for folder in folders]
         tables = {name: pairs_of(name, stores) for name in SETTINGS}

@@ -1,6 +1,7 @@
 """Draws docs/results/figures/beyond: which share of the images each attack has fooled after so many queries.
 
 python experiments/beyond_curves.py out/beyond [another store …]
+python experiments/beyond_curves.py docs/results/rows/beyond.jsonl     # or files that `dowse pack out/beyond` wrote
 """
 
 import sys
@@ -64,7 +65,7 @@ def draw(axes: Axes, methods: Mapping[str, Rows]) -> None:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Draw the figure from the stores in some folders."""
+    """Draw the figure from the stores in some folders, or packed ones."""
     with ExitStack() as stack, style.sheet((9.5, 5.6)) as figure:
         stores = [stack.enter_context(Store(folder)) for folder in folders]
         for axes, (file, target, norm, title) in zip(figure.subplots(2, 3).flat, PANELS, strict=True):

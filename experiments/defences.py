@@ -3,6 +3,9 @@
 python experiments/defences.py measure out/defences [images]     # clean accuracy, into out/defences/clean.json
 python experiments/defences.py out/defences ["A note"]           # the page, from the store and that file
 
+For the store's folder a file that `dowse pack out/defences` wrote will do, docs/results/rows/defences.jsonl; the clean
+accuracy is then beside it, in docs/results/rows/defences.clean.json.
+
 Every cell that a file of experiments/defences asks for is on the page, with how many images it stands on, or is said
 not to have been run.
 """
@@ -227,14 +230,19 @@ def page(tables: Mapping[str, Cells], clean: Mapping[str, Any], store: Store, no
         yield from gone
 
 
-def measure(folder: Path, most: int) -> None:
+def clean_file(place: Path) -> Path:
+    """Where the clean accuracies are: in a store's folder, or beside a packed file."""
+    return place / CLEAN if place.suffix != ".jsonl" else place.with_suffix(f".{CLEAN}")
+
+
+def measure(place: Path, most: int) -> None:
     """Measure the clean accuracy behind every defence on the first images of each file's set."""
     import torch
 
     from dowse.defences.measure import measure_defence
     from dowse.targets import resolve_target
 
-    file = folder / CLEAN
+    file = clean_file(place)
     found: dict[str, dict[str, dict[str, float]]] = json.loads(file.read_text()) if file.exists() else {}
     for name in FILES:
         experiment = load_experiment(FOLDER / f"{name}.toml")
@@ -260,9 +268,9 @@ def main(words: Sequence[str]) -> None:
     if words[:1] == ["measure"]:
         measure(Path(words[1]), int(words[2]) if len(words) > 2 else 500)
         return
-    folder = Path(words[0])
-    clean = json.loads((folder / CLEAN).read_text()) if (folder / CLEAN).exists() else {}
-    with Store(folder) as store:
+    place = Path(words[0])
+    clean = json.loads(clean_file(place).read_text()) if clean_file(place).exists() else {}
+    with Store(place) as store:
         tables = {name: cells_of(plans(name), store) for name in FILES}
         PAGE.write_text("\n".join(page(tables, clean, store, " ".join(words[1:]))) + "\n", encoding="utf-8")
 

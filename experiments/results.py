@@ -1,6 +1,10 @@
 """Writes docs/results/: the paper's tables as they came out here, beside its own numbers; its claims; the prior.
 
 python experiments/results.py out/here
+python experiments/results.py docs/results/rows/here.jsonl      # or a file that `dowse pack out/here` wrote
+
+A page that the store has nothing of stays as it is, and so does that of the claims where a table of theirs is missing.
+Packed rows have no traces, which the page of the prior stands on: where one is missing, that page stays too.
 """
 
 import json
@@ -23,7 +27,7 @@ from dowse.maths import theory
 from dowse.report.data.names import short_target
 from dowse.report.data.statistics import wilson
 from dowse.report.text.markdown import table_lines
-from dowse.store import Counted, SessionInfo, Store
+from dowse.store import Counted, Row, SessionInfo, Store
 from dowse.wording import day, queries
 
 FOLDER = Path(__file__).parent / "here"
@@ -38,6 +42,7 @@ LEGEND = (
     "least and most of ASR / AVG. Q where there are several seeds; the paper's are ASR / AVG. Q."
 )
 COLUMNS = {"table1": ("table1_resnet50",)}  # experiments that add columns to another's table
+PRIORS = ("table3", "table4", "table5", "table6")  # tables that the page of the prior stands on
 OTHERS = ("bandits", "inception")  # pages beside the paper's tables
 
 
@@ -99,7 +104,7 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     first = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
     yield "# " + first.removeprefix("# ").removesuffix(".")
     yield ""
-    rows = [row for cells in ours.values() for cell in cells.values() for one in cell for row in one.rows]
+    rows = rows_of(ours)
     days = sorted({day(row.finished) for row in rows})
     seeds = sorted({row.seed for row in rows})
     wrote = {row.session for row in rows}
@@ -151,9 +156,22 @@ def priors(tables: dict[str, Cells], store: Store) -> Iterator[str]:
     yield ""
     yield "| table | target | images | α̂, median (quartiles) | λ* = 1 | μ* ≥ c |"
     yield "|---|---|---|---|---|---|"
-    for number in (3, 4, 5, 6):
-        for target, cells in tables.get(f"table{number}", {}).items():
-            yield from prior(number, name_of(target), cells["P-RGF (λ*)"][0], cells["Averaging (μ*)"][0], store)
+    for name in PRIORS:
+        for target, cells in tables.get(name, {}).items():
+            yield from prior(
+                int(name.removeprefix("table")),
+                name_of(target),
+                cells["P-RGF (λ*)"][0],
+                cells["Averaging (μ*)"][0],
+                store,
+            )
+
+
+def untraced(tables: dict[str, Cells], store: Store) -> int:
+    """How many of the images that the page of the prior stands on have no trace."""
+    cells = (cells for name, of in tables.items() if name in PRIORS for cells in of.values())
+    both = (cell[row][0] for cell in cells for row in ("P-RGF (λ*)", "Averaging (μ*)") if row in cell)
+    return sum(not store.trace(row.task) for one in both for row in one.attacked)
 
 
 def prior(number: int, target: str, prgf: Counted, averaging: Counted, store: Store) -> Iterator[str]:
@@ -175,21 +193,43 @@ def noted_by(cell: Counted, name: str, store: Store) -> list[list[float]]:
 
 
 def main(folder: str) -> None:
-    """Write all tables, the claims and what the prior was worth, from the store in a folder."""
+    """Write all tables, the claims and what the prior was worth, from the store in a folder, or a packed one."""
     paper = json.loads((RESULTS / "paper.json").read_text(encoding="utf-8"))
     with Store(folder) as store:
         sessions = store.sessions()
         names = [file.stem for file in sorted(FOLDER.glob("table*.toml"))]
         tables = {name: cells_of(name, store) for name in (*names, *OTHERS)}
-        write("prior", priors(tables, store))
+        gone = {name for name, ours in tables.items() if not rows_of(ours)}
+        if asked := gone & {*PRIORS}:
+            stays("prior", f"nothing of {', '.join(sorted(asked))} is in the store")
+        elif bare := untraced(tables, store):
+            stays("prior", f"{bare} images have no trace, as rows that were packed")
+        else:
+            write("prior", priors(tables, store))
     for name, others in COLUMNS.items():
         more = {target: cells for one in others for target, cells in tables.pop(one).items()}
         tables[name] = {**tables[name], **more}
     for name, ours in tables.items():
+        if not rows_of(ours):
+            stays(name, "nothing of it is in the store")
+            continue
         lines = (*heading(name, ours, sessions), *table(ours, in_paper(name, paper)))
         write(name, (*lines, *ratios(ours)) if name == "inception" else lines)
+    if asked := gone & {page for _, pages, *_ in claims.CLAIMS for page in pages}:
+        stays("claims", f"nothing of {', '.join(sorted(asked))} is in the store")
+        return
     called = {target: name_of(target) for cells in tables.values() for target in cells}
     write("claims", claims.page(*claims.lines_of(tables, called)))
+
+
+def rows_of(ours: Cells) -> list[Row]:
+    """All rows of a table."""
+    return [row for cells in ours.values() for cell in cells.values() for one in cell for row in one.rows]
+
+
+def stays(name: str, why: str) -> None:
+    """Say that a page is not written, so that it stays as it is."""
+    sys.stderr.write(f"{name}.md stays as it is: {why}\n")
 
 
 def write(name: str, lines: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dowse.core.outcome import End
 from dowse.store import Row, Store
+from dowse.store.pack import pack
 from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store
 
@@ -76,3 +77,14 @@ def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(
 def test_every_file_of_the_bar_has_its_place(beyond: ModuleType) -> None:
     files = {file.stem for file in (EXPERIMENTS / "beyond").glob("*.toml")}
     assert files == beyond.SETTINGS.keys() | {"useless", "robust"}
+
+
+def test_a_packed_file_stands_for_its_store(beyond: ModuleType, tmp_path: Path) -> None:
+    folder, file = make_store(tmp_path / "store", [Made("ours", [2, 4, None])]), tmp_path / "rows.jsonl"
+    pack(folder, file)
+    with Store(folder) as one, Store(file) as other:
+        (run,) = one.runs()
+        found = [beyond.attacked([store], run.id) for store in (one, other)]
+    told = [[(image, row.end, row.queries, row.budget) for image, row in rows.items()] for rows in found]
+    assert told[0] == told[1]
+    assert len(told[0]) == 3

@@ -26,6 +26,11 @@ def rows(queries: Sequence[int | None], tmp_path: Path) -> list[Row]:
         return list(store.rows())
 
 
+def test_clean_accuracy_lies_in_the_store_or_beside_the_packed_file(script: ModuleType) -> None:
+    assert script.clean_file(Path("out/defences")) == Path("out/defences/clean.json")
+    assert script.clean_file(Path("rows/defences.jsonl")) == Path("rows/defences.clean.json")
+
+
 def test_what_stands_in_front_of_a_network(script: ModuleType) -> None:
     assert script.defence_of("dowse:net") == "none"
     assert script.defence_of("blacklight:then=refuse+jpeg:75+dowse:net") == "blacklight:then=refuse+jpeg:75"

@@ -7,6 +7,7 @@ import pytest
 
 from dowse.core.outcome import End
 from dowse.store import Counted, Store, StoreWriter
+from dowse.store.pack import pack
 from tests.scripts import EXPERIMENTS, experiment_script
 from tests.stores import Made, make_store
 
@@ -151,6 +152,36 @@ def test_a_prior_is_what_the_first_iterations_saw_of_it(results: ModuleType, tmp
         (line,) = results.prior(3, "net", prgf, averaging, store)
         assert line == "| 3 | net | 3 | 0.0200 (0.0200–0.0200) | 50% | 75% |"
         assert not list(results.prior(3, "net", none, averaging, store))
+
+
+def test_pages_that_a_store_cannot_fill_stay_as_they_are(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of packed rows writes the tables that it has, and no page of the prior, for which it lacks the traces."""
+    file, pages = tmp_path / "rows.jsonl", tmp_path / "pages"
+    points = [{"queries": 12, "alpha": 0.02, "lam": 1, "mu": 1}]
+    made = [Made("P-RGF (λ*)", [10, 20, 30], points=points), Made("Averaging (μ*)", [10, 20, 30], points=points)]
+    pack(make_store(tmp_path / "store", made), file)
+    pages.mkdir()
+    (pages / "paper.json").write_bytes((results.RESULTS / "paper.json").read_bytes())
+
+    def cells(name: str, store: Store) -> dict[str, dict[str, list[Counted]]]:
+        there = {one.title: [cell(store, number, 3)] for number, one in enumerate(made)}
+        return {"net": there if name in there_are else {one.title: [EMPTY] for one in made}}
+
+    monkeypatch.setattr(results, "RESULTS", pages)
+    monkeypatch.setattr(results, "cells_of", cells)
+    there_are = {"table3"}
+    results.main(str(file))
+    assert sorted(page.name for page in pages.glob("*.md")) == ["table3.md"]
+    assert "prior.md stays as it is: nothing of table4, table5, table6 is in the store" in capsys.readouterr().err
+    there_are |= {*results.PRIORS, "table1", "table2", "bandits"}
+    results.main(str(file))
+    assert not (pages / "prior.md").exists()
+    assert (pages / "claims.md").exists()
+    assert "prior.md stays as it is: 24 images have no trace" in capsys.readouterr().err
+    results.main(str(tmp_path / "store"))
+    assert "| 3 | net | 3 | 0.0200" in (pages / "prior.md").read_text()
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
