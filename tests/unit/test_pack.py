@@ -54,7 +54,9 @@ def store(tmp_path: Path) -> Path:
         ),
         Made("P-RGF", [10, 20]),
     ]
-    return make_store(tmp_path / "store", runs, command=["dowse", "run", "/home/somebody/x.toml"])
+    return make_store(
+        tmp_path / "store", runs, command=["dowse", "run", "/home/somebody/x.toml", "--out=/home/somebody/out"]
+    )
 
 
 def test_a_run_goes_on_after_what_was_unpacked(tmp_path: Path, seen: Path) -> None:
@@ -122,7 +124,7 @@ def test_folders_of_one_machine_stay_behind(store: Path, tmp_path: Path) -> None
     text = (tmp_path / "rows.jsonl").read_text()
     assert "/home" not in text
     assert '"source":"pictures"' in text
-    assert '["dowse","run","x.toml"]' in text
+    assert '["dowse","run","x.toml","--out=out"]' in text
 
 
 def test_nothing_is_written_where_nothing_is_new(store: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ Form = Literal["text", "csv", "json", "markdown"]
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="The folder of one store: before.")],
+    first: Annotated[Path, typer.Argument(help="The folder of one store, or a packed file: before.")],
     second: Annotated[Path, typer.Argument(help="The folder of the other: after.")],
     form: Annotated[Form, typer.Option("--format", help="How it is written.")] = "text",
     out: Annotated[Path | None, typer.Option(help="The file; printed if not said.")] = None,

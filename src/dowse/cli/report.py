@@ -11,9 +11,9 @@ Form = Literal["html", "csv", "json", "latex", "markdown"]
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
     out: Annotated[
-        Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html, text is printed.")
+        Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html or FILE.html, text is printed.")
     ] = None,
     form: Annotated[Form, typer.Option("--format", help="How it is written.")] = "html",
     experiment: Annotated[

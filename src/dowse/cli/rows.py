@@ -14,7 +14,7 @@ ABOUT_THE_RUN = ("title", "target", "surrogate", "method", "options", "norm", "e
 
 
 def rows(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
     form: Annotated[Literal["csv", "json"], typer.Option("--format", help="How they are written.")] = "csv",
     run: Annotated[str | None, typer.Option(help="Only the run whose id begins like this.")] = None,
 ) -> None:

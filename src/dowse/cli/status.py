@@ -12,7 +12,7 @@ from dowse.wording import OWN_LABELS
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Say how far the runs of a store are, who is at work, and what was left out."""

@@ -189,9 +189,15 @@ def without_folders(path: str) -> str:
     return Path(path).name or path
 
 
+def _without_folders(word: str) -> str:
+    """A word of a command line, an absolute path or the value of an option that is one cut to its last part."""
+    option, sign, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    return f"{option}{sign}{without_folders(value) if Path(value).is_absolute() else value}"
+
+
 def plain_session(values: Mapping[str, Any]) -> PackedSession:
     """A process by the values of `SessionInfo`, its times to a millisecond, without the folders of absolute paths."""
-    command = [without_folders(word) if Path(word).is_absolute() else word for word in values["command"]]
+    command = [_without_folders(word) for word in values["command"]]
     ended = values["ended"]
     return PackedSession(
         started=round(values["started"], 3),
