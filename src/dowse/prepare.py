@@ -90,7 +90,6 @@ class Run:
         outputs = settings.outputs if mask is None else "probs"
         objective = Objective(loss, outputs, settings.targeted)
         self.oracle = Oracle(opened, objective, settings.batch_size, mask)
-        self.oracle.learn_classes(like)
         first_look(self.oracle, like, settings, starting)
         self.prior = as_prior(
             surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,

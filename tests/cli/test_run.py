@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import nn
 from typer.testing import CliRunner, Result
 
 from dowse.cli import app
 from dowse.core.outcome import End
 from dowse.store import Store, StoreWriter
 from tests.stores import CELL, Made, make_store
-from tests.victims import PROJECT, ROWS, SURROGATE, TARGET, image_file, rows_seen
+from tests.victims import PROJECT, ROWS, SURROGATE, TARGET, image_file, rows_seen, target
 
 TOML = """
 target = "{target}"
@@ -178,6 +179,33 @@ def test_a_dry_run_says_what_it_would_cost_and_asks_for_nothing_else(
     shown = passed("run", file, "--out", tmp_path / "out", "--dry-run")
     assert re.search(r"3 runs, at most \d+ queries", shown)
     assert "rows a second" in shown
+
+
+def with_softmax() -> nn.Module:
+    return nn.Sequential(target(), nn.Softmax(1)).eval()
+
+
+def test_a_softmax_said_to_be_logits_is_told_by_a_dry_run_and_before_a_run(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dowse.cli.dryrun.SECONDS", 0.05)
+    file.write_text(file.read_text().replace(TARGET, "torch:tests.cli.test_run:with_softmax"))
+    (note,) = [one for one in json.loads(passed("run", file, "--dry-run", "--json"))["notes"] if "outputs" in one]
+    assert (
+        "probabilities: none is negative, no row sums to more than 1, but outputs='logits'; say outputs='probs'" in note
+    )
+    (tmp_path / "rows").unlink()
+
+    class HeardError(Exception):
+        pass
+
+    def stop(*said: Any) -> None:
+        assert "its last step is a softmax" in said[0]
+        raise HeardError
+
+    monkeypatch.setattr("dowse.preflight.first_look.warn", stop)
+    assert isinstance(dowse("run", file, "--out", tmp_path / "out").exception, HeardError)
+    assert not (tmp_path / "rows").exists(), "before the first query"
 
 
 def test_a_dry_run_without_images_or_target_says_what_it_can(tmp_path: Path) -> None:

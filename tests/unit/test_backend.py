@@ -93,7 +93,13 @@ def test_a_network_that_answers_the_same_is_run_by_onnxruntime() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("by_value", "looks at values"), ("noisy", None), ("named", None), ("counting", "otherwise")]
+    ("name", "words"),
+    [
+        ("by_value", "looks at values"),
+        ("noisy", "otherwise the second time"),
+        ("named", None),
+        ("counting", "otherwise"),
+    ],
 )
 def test_what_is_not_sure_to_be_the_same_stays_with_torch(name: str, words: str | None) -> None:
     choice = fast.choose_backend(f"{HERE}:{name}", X, 1000)

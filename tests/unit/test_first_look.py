@@ -10,7 +10,8 @@ from torch import nn
 import dowse
 from dowse.core.target import Target
 from dowse.defences import Randomization
-from dowse.errors import TargetWarning
+from dowse.errors import TargetNote, TargetWarning
+from dowse.targets.export import export_onnx
 from tests.support import Counter, Tanh, generator, labels_of, pictures
 
 NET = Tanh(0, classes=6)
@@ -45,6 +46,79 @@ def test_training_mode_is_said_before_the_first_query():
     with pytest.warns(TargetWarning, match="training mode"), pytest.raises(dowse.InputError, match="needs a surrogate"):
         dowse.attack(counter, X, Y, method="prgf")
     assert counter.rows == 0
+
+
+class Ending(nn.Module):
+    """A network and one more step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.net, self.step = Tanh(0, classes=6), step
+
+    def forward(self, x):
+        return self.step(self.net(x))
+
+
+BEFORE = {
+    "softmax": (lambda s: s.softmax(1), "its last step is a softmax"),
+    "softmax, moved": (lambda s: s.softmax(1)[:, None].clone().squeeze(1), "its last step is a softmax"),
+    "noise of a row": (lambda s: s + torch.rand_like(s), "it drew random numbers"),
+    "noise of a pass": (lambda s: s * torch.rand(()), "it drew random numbers"),
+}
+
+
+@pytest.mark.parametrize("wrong", BEFORE)
+@pytest.mark.parametrize(
+    "made", [lambda net: net, lambda net: net.forward, Randomization], ids=["module", "function", "defended"]
+)
+def test_a_softmax_and_noise_are_said_before_the_first_query(wrong, made):
+    step, words = BEFORE[wrong]
+    counter = Counter(made(Ending(step).eval()))
+    with pytest.warns(TargetWarning, match=words), pytest.raises(dowse.InputError, match="needs a surrogate"):
+        dowse.attack(counter, X, Y, method="prgf")
+    assert counter.rows == 0
+
+
+def test_what_was_said_before_is_not_said_again():
+    assert "its last step is a softmax" in heard(Ending(lambda s: s.softmax(1)).eval())
+    assert "it drew random numbers" in heard(Ending(lambda s: s + 1e-3 * torch.rand_like(s)).eval())
+    assert "Say outputs='probs'" in heard(Ending(lambda s: s.exp() / s.exp().sum(1, keepdim=True)).eval()), "by answers"
+
+
+def test_a_softmax_that_is_said_or_that_is_read_is_right():
+    dowse.attack(Ending(lambda s: s.softmax(1)).eval(), X, Y, outputs="probs", **RUN)
+    dowse.attack(Ending(lambda s: s.softmax(1) @ torch.eye(6, dtype=s.dtype).sub(0.3)).eval(), X, Y, **RUN)
+    with pytest.warns(TargetNote):
+        dowse.attack(Ending(lambda s: {"probs": s.softmax(1)}).eval(), X, Y, **RUN)
+
+
+def test_draws_of_a_seeded_generator_are_no_noise():
+    dowse.attack(Ending(lambda s: s + torch.rand(6, generator=generator(0))).eval(), X, Y, **RUN)
+    dowse.attack(Ending(nn.RReLU()).eval(), X, Y, **RUN)
+
+
+def test_an_onnx_file_that_ends_in_a_softmax_is_seen(tmp_path):
+    pytest.importorskip("onnxruntime")
+    net = nn.Sequential(nn.Flatten(), nn.Linear(48, 5), nn.Softmax(1)).eval()
+    file = export_onnx(net, tmp_path / "net.onnx", X.shape[1:]).path
+    x = X.float()
+    with pytest.warns(TargetWarning, match="its last step is a softmax"), pytest.raises(dowse.InputError):
+        dowse.attack(f"onnx:{file}", x, method="prgf")
+    dowse.attack(f"onnx:{file}", x, outputs="probs", **RUN)
+
+
+@pytest.mark.slow
+def test_what_is_to_be_compiled_still_is():
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    net = torch.compile(Ending(lambda s: s.softmax(1)).eval(), backend=backend)
+    with pytest.warns(TargetWarning, match="its last step is a softmax"):
+        dowse.attack(net, X, Y, **RUN)
+    assert compiled
 
 
 def test_a_layer_left_in_training_mode_is_enough():

@@ -117,8 +117,7 @@ def _rates(
         rates[target] = timing.rows_per_second
         sent += timing.sent
         notes.append(f"{target} was timed with {timing.sent} rows, which no image pays for")
-        if timing.determinism.verdict != "good":
-            notes.append(f"{target}: {timing.determinism.found}; {timing.determinism.remedy}")
+        notes += [f"{target}: {one.found}; {one.remedy}" for one in timing.findings if one.verdict != "good"]
     return rates, sent
 
 
@@ -163,6 +162,6 @@ def timed(spec: "RunSpec", source: "ImageSource", experiment: "Experiment", *, p
             return None
         size, channels = experiment.images.fitting(input_shape(spec.target))
         x = in_channels(source, channels).read(0, size).to(dtype)
-        return time_target(target, x, spec.batch_size, SECONDS)
+        return time_target(target, x, spec.batch_size, SECONDS, spec.outputs)
     finally:
         target.close()

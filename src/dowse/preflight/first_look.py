@@ -1,4 +1,4 @@
-"""A run's own preflight: what costs nothing is said before its first query, and its first answers are read."""
+"""A run's own preflight: what can be seen without a query is said before the first, and the first answers are read."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,14 @@ from dowse.core.oracle import FirstAnswer, Oracle
 from dowse.errors import InputError, TargetNote, TargetWarning, warn
 from dowse.preflight import reading
 from dowse.preflight.findings import Finding, Verdict
+from dowse.preflight.watching import learn_by_nothing
 from dowse.settings import AttackSettings, Outputs
 
 SURE_OF_LABELS = 4  # images that are all classified wrongly before it is said; one or two may just be hard
 
 
 def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings, stepped: Stepped | None = None) -> None:
-    """Look at a run's target now, and once more when its first answers are there; it is asked nothing for that.
+    """Learn K and look at a run's target now, and once more when its first answers are there; no row is asked for that.
 
     What is wrong with it is a TargetWarning with its remedy, for verdicts hold all the same. A target of a single score
     is an InputError: it can never be found to be fooled.
@@ -27,36 +28,43 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings, stepped: 
         settings: What the target is said to answer with, and whether the images' labels matter.
         stepped: The run's attack, if its σ starts where scores move.
     """
+    target, seen = oracle.target, learn_by_nothing(oracle, like)
     if oracle.classes is not None:
         _check_classes(oracle.classes)
-    _tell([reading.mode(oracle.target), reading.pixels(like.unsqueeze(0))])
+
+    def noise(drew: bool) -> Finding:
+        return _noise(drew and not target.remote and not target.in_training)
+
+    mode, pixels = reading.mode(target), reading.pixels(like.unsqueeze(0))
+    told = _tell([mode, pixels, _softmax(seen.softmax, settings.outputs), noise(seen.draws)])
 
     def read(answers: Sequence[FirstAnswer], drew: bool) -> None:
         scores = torch.cat([answer.scores for answer in answers])
         _check_classes(scores.shape[1])
-        if (form := oracle.target.form) is not None:
-            warn(f"{oracle.target.name}: {form}, as its first answer shows; dowse.Model says otherwise", TargetNote)
+        if (form := target.form) is not None:
+            warn(f"{target.name}: {form}, as its first answer shows; dowse.Model says otherwise", TargetNote)
         if not bool(scores.isfinite().all()):
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])
         same = reading.difference(first, _distinct(answers))
         if stepped is not None:
             _say_sigma(stepped, first if oracle.mask is None else oracle.mask(first))
-        noise = _noise(drew and not oracle.target.remote and not oracle.target.in_training)
-        _tell([same, reading.decisions(scores), *_said(scores, settings.outputs), noise])
+        findings = [same, reading.decisions(scores), reading.clearly(scores, settings.outputs), noise(drew)]
+        _tell([finding for finding in findings if finding.check != told])
         if not settings.targeted and settings.accept != "never":
             _tell([_labels(first, [answer.request.label for answer in answers])])
 
     oracle.on_first_answers = read
 
 
-def _tell(findings: Sequence[Finding]) -> None:
-    """Warn of the first finding that is wrong; those after it may be its consequences."""
+def _tell(findings: Sequence[Finding]) -> str | None:
+    """Warn of the first finding that is wrong, and say which check it is; those after it may be its consequences."""
     for finding in findings:
         if finding.verdict is Verdict.WRONG:
             remedy = finding.remedy[:1].upper() + finding.remedy[1:]
             warn(f"something looks wrong ({finding.check}): {finding.found}. {remedy}.", TargetWarning)
-            return
+            return finding.check
+    return None
 
 
 def _say_sigma(attack: Stepped, scores: Tensor) -> None:
@@ -78,18 +86,16 @@ def _check_classes(classes: int) -> None:
         )
 
 
-def _said(scores: Tensor, outputs: Outputs) -> list[Finding]:
-    """Whether scores, (n, K), are what they are said to be, where even a few rows leave no doubt."""
-    sums = scores.sum(1)
-    probabilities = bool((scores >= 0).all()) and bool(((sums - 1).abs() <= 1e-3).all())
-    logits = bool((scores < 0).any()) or bool((scores > 1.02).any())
-    if (outputs == "logits" and probabilities) or (outputs == "probs" and logits):
-        return [reading.outputs(scores, outputs)]
-    return []
+def _softmax(seen: bool, outputs: Outputs) -> Finding:
+    """Whether a target that ends in a softmax is said to answer with probabilities."""
+    if not seen or outputs == "probs":
+        return Finding("outputs", Verdict.GOOD, "as far as can be seen without a query, as it is said")
+    found = "its last step is a softmax, so it answers with probabilities, but outputs='logits'"
+    return Finding("outputs", Verdict.WRONG, found, "say outputs='probs'")
 
 
 def _noise(drew: bool) -> Finding:
-    """Whether the target has noise that it does not declare, as the random numbers it drew tell, without a query."""
+    """Whether the target has noise that it does not declare, as the random numbers it draws tell, without a query."""
     if not drew:
         return Finding("determinism", Verdict.GOOD, "it drew no random numbers while it answered")
     return Finding(

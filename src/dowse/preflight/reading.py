@@ -1,6 +1,7 @@
 """The checks that only read: a target's mode, pixels, and the scores that one question brought, (n, K)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -91,6 +92,14 @@ def outputs(scores: Tensor, said: Outputs) -> Finding:
     if kind == said:
         return Finding("outputs", Verdict.GOOD, found)
     return Finding("outputs", Verdict.WRONG, f"{found}, but outputs={said!r}", f"say outputs={kind!r}")
+
+
+def clearly(scores: Tensor, said: Outputs) -> Finding:
+    """As `outputs`, wrong only where even a few rows, (n, K), leave no doubt."""
+    probabilities = bool((scores >= 0).all()) and bool(((scores.sum(1) - 1).abs() <= 1e-3).all())
+    logits = bool((scores < 0).any()) or bool((scores > 1.02).any())
+    found = outputs(scores, said)
+    return found if (probabilities if said == "logits" else logits) else replace(found, verdict=Verdict.GOOD)
 
 
 def rounding(scores: Tensor) -> Finding:

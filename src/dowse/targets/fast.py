@@ -24,6 +24,7 @@ TOLERANCE = 1e-4  # between the scores of the two, relative to the largest score
 FASTER = 1.1  # so many times as fast it must be, to be taken
 WORTH = 20.0  # seconds of forward passes at most, below which a run is over before a choice has paid
 GAIN = "pip install 'dowse[onnx]' makes such networks about twice as fast on a CPU"
+NOISY = "if it is to be noisy, `repeats` averages its noise (all counted), and `verify` asks again about a success"
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,13 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
     points = _with_extremes(images)
     try:
         expected, again, seconds = *(_answer(net, points) for _ in range(2)), _seconds(net, images)
-        steady = expected.ndim == 2 and expected.shape[1] > 1 and torch.allclose(expected, again, rtol=1e-5, atol=1e-5)
+        usable = expected.ndim == 2 and expected.shape[1] > 1 and bool(expected.isfinite().all())
+        same = torch.allclose(expected, again, rtol=1e-5, atol=1e-5)
     except Exception:  # whatever it is, the run will meet it and say it in its own words
         return Choice()
-    if not steady or rows * seconds < WORTH:
+    if usable and not same:
+        return Choice(words=f"torch runs {spec}, which answers the same images otherwise the second time: {NOISY}")
+    if not usable or rows * seconds < WORTH:
         return Choice()
     if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
         return _tuned(net, images, TORCH, f"torch runs {spec}: {GAIN}")

@@ -1,6 +1,6 @@
 """Targets that are ONNX files, run by onnxruntime: the fast path on a CPU."""
 
-import importlib
+import importlib.util
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -68,6 +68,14 @@ class OnnxTarget(Target):
     def form(self) -> str | None:
         """What one output is read as, where it has one only."""
         return f"{ELEMENTS[self._input.type]} in, {self.read.words} out" if self.read.single else None
+
+    def operations(self) -> list[str]:
+        """What the file computes, in order, up to the output; none where the package onnx is not installed."""
+        if importlib.util.find_spec("onnx") is None:
+            return []
+        nodes = importlib.import_module("onnx").load(str(self.path), load_external_data=False).graph.node
+        answering = next((i for i, node in enumerate(nodes) if self._output.name in node.output), -1)
+        return [node.op_type for node in nodes[: answering + 1]]
 
     def _run(self, rows: Array, size: int = 0) -> Array:
         (scores,) = self._session.run([self._output.name], {self._input.name: filled(rows, size)})
