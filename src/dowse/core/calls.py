@@ -1,22 +1,24 @@
 """Calls of a target that are under way, each in a thread of its own, while the thread that began them goes on."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import perf_counter
+from typing import Any
 
 GLANCE = 0.1  # seconds between two looks at whether everything was given up
 
-Work = Callable[[], None]
+Work = Callable[[], Any]
 
 
 @dataclass(eq=False)
 class Call:
-    """Work in a thread of its own; once it is over, `error` is what it raised."""
+    """Work in a thread of its own; once it is over, `value` is what it returned or `error` what it raised."""
 
     work: Work
+    value: Any = None
     error: BaseException | None = None
 
 
@@ -34,16 +36,19 @@ class Calls:
 
     Args:
         most: How many may be under way at once.
+        threads: Where they are, if somebody else has some; None makes its own.
+
+    Attributes:
+        given_up: Set when nobody takes up any more what is under way.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, threads: ThreadPoolExecutor | None = None) -> None:
+        self.most, self._borrowed = most, threads is not None
         self._under_way: set[Call] = set()
         self._over: list[Call] = []
         self._said: SimpleQueue[Call | _Wish] = SimpleQueue()
-        self._threads: ThreadPoolExecutor | None = None
-        self._away = threading.local()
-        self._given_up = threading.Event()
+        self._threads, self._away = threads, threading.local()
+        self.given_up = threading.Event()
         self._lock, self._working, self._since, self._worked = threading.Lock(), 0, 0.0, 0.0
 
     @property
@@ -89,6 +94,19 @@ class Calls:
         if call.error is not None:
             raise call.error
 
+    def all(self, works: Sequence[Work]) -> list[Any]:
+        """What each of some works comes to, all of them at the same time; a single one is done here."""
+        if len(works) == 1:
+            return [works[0]()]
+        begun = [self.begin(work) for work in works]
+        while self._under_way:
+            self._hear()
+        self._over.clear()
+        for call in begun:
+            if call.error is not None:
+                raise call.error
+        return [call.value for call in begun]
+
     def at_home(self, work: Work) -> None:
         """Have something done in the home thread, from whichever this is called, and raise what it raises."""
         if not getattr(self._away, "yes", False):
@@ -97,22 +115,22 @@ class Calls:
         wish = _Wish(work)
         self._said.put(wish)
         while not wish.granted.wait(GLANCE):
-            if self._given_up.is_set():
+            if self.given_up.is_set():
                 raise RuntimeError("the call was given up")
         if wish.error is not None:
             raise wish.error
 
     def give_up(self) -> None:
         """Nobody takes up what is under way: what has not begun never does, and who wishes something is refused."""
-        self._given_up.set()
-        if self._threads is not None:
+        self.given_up.set()
+        if self._threads is not None and not self._borrowed:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, call: Call) -> None:
         self._away.yes = True
         try:
             with _Working(self):
-                call.work()
+                call.value = call.work()
         except BaseException as error:  # whatever it is, it is raised at home
             call.error = error
         self._said.put(call)

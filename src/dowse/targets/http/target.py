@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from dowse.core.calls import Calls
 from dowse.core.target import Delivery, Target
 from dowse.errors import InputError
 from dowse.targets.declared_form import Array, filled, form_of, image_shape
@@ -22,7 +24,7 @@ from dowse.targets.http.bytes_or_json import Encoding
 from dowse.targets.http.client import ModelClient, check_url
 from dowse.targets.http.inference_protocol import ModelMetadata, WireError, decode_response, encode_request
 from dowse.targets.http.metadata import declared_batch, declared_classes, declared_sizes, pick_input, pick_output
-from dowse.targets.http.pacing import Backoff, Failure, Permits, RateLimit, TargetError
+from dowse.targets.http.pacing import Backoff, Failure, RateLimit, TargetError
 from dowse.targets.http.parcel import Parcel, account
 from dowse.targets.options import HttpOptions
 from dowse.targets.pixels import Pixels
@@ -133,13 +135,22 @@ class HttpTarget(Target):
         step = self._rows_per_request(tuple(points.shape[1:]))
         parts = [slice(i, i + step) for i in range(0, len(points), step)]
         parcels: list[Parcel] = []
-        with Permits(self._threads, self._tell_resend) as permits:
+        with self._calls() as calls:
             while parts:
                 with self._one_until_the_encoding_is_known() as alone:
                     now = parts[: 1 if alone else None]
-                    parcels += permits.map(lambda part, again: self._send(rows[part], permits.stop, again), now)
+                    parcels += calls.all([partial(self._send, rows, part, calls) for part in now])
                     del parts[: len(now)]
         return account(parcels)
+
+    @contextmanager
+    def _calls(self) -> Iterator[Calls]:
+        """The requests of one call; as it ends, in whatever way, those that still wait give up."""
+        calls = Calls(self.options.connections, self._threads)
+        try:
+            yield calls
+        finally:
+            calls.give_up()
 
     @contextmanager
     def _one_until_the_encoding_is_known(self) -> Iterator[bool]:
@@ -158,8 +169,9 @@ class HttpTarget(Target):
         """As Target.tell_resends."""
         self._tell_resend = tell
 
-    def _send(self, rows: Array, stop: threading.Event, again: Callable[[], None]) -> Parcel:
-        """One request, tried until it is answered or not worth another try; `again` permits each try but the first."""
+    def _send(self, all_rows: Array, part: slice, calls: Calls) -> Parcel:
+        """One request, tried until it is answered or not worth another try; each but the first is told of before."""
+        rows, stop = all_rows[part], calls.given_up
         sent, reserved, failures = 0, len(rows), 0
         answers_before, retries = self._answers, 0 if self._silent else self.options.retries
         binary, refusal = self._encoding.binary is not False, None
@@ -167,7 +179,7 @@ class HttpTarget(Target):
             while True:
                 self._pause(self._limit.reserve(self._fixed_rows or len(rows)), stop)
                 if sent == reserved:
-                    again()
+                    calls.at_home(lambda: self._tell_resend(part))
                     reserved += len(rows)
                 try:
                     sent += len(rows)
