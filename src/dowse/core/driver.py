@@ -3,6 +3,7 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
+from dowse.core.asked import Reserve
 from dowse.core.conversation import Conversation, Rules
 from dowse.core.ending import asked_again, judged, last_inside, outcome_of
 from dowse.core.flow import Begin, Look, Note, PriorAt, Pull, Query
@@ -14,7 +15,6 @@ from dowse.core.outcome import End, Outcome
 from dowse.core.overlap import Overlap, Replies
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
-from dowse.core.reservation import Reserve
 from dowse.core.rounds import next_round
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
@@ -75,8 +75,9 @@ class _Driver:
             kind, asking = next_round(self.active, self.oracle, self.prior)
             if kind.surrogate:
                 yield from self._ask_prior(asking)
-            else:
-                yield from self._ask_target(asking)
+            else:  # while answers are recalled, others wait
+                payers = yield from self._payers(asking)
+                yield from self._hear(self._recalled(payers) or self._asked(payers))
             self._progressed()
 
     def _overlapping(self, tasks: Iterator[Task]) -> Generator[Outcome, None, None]:
@@ -104,11 +105,6 @@ class _Driver:
             conversation = Conversation(task, self.rules, self.gate.memory())
             self.active.append(conversation)
             yield from self._advance(conversation, None)
-
-    def _ask_target(self, asking: Sequence[Conversation]) -> Iterator[Outcome]:
-        """One round: whoever can pay is charged, asked for and answered; while answers are recalled, others wait."""
-        payers = yield from self._payers(asking)
-        yield from self._hear(self._recalled(payers) or self._asked(payers))
 
     def _hand_over(self, asking: Sequence[Conversation], under_way: Overlap) -> Iterator[Outcome]:
         """Whoever can pay and recalls no answer is charged and asked for; the first answers of a run are waited for."""

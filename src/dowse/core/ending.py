@@ -4,13 +4,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from dowse.core.asked import Reserve
 from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Answer
 from dowse.core.ledger import Account
 from dowse.core.oracle import Oracle
 from dowse.core.outcome import End, Outcome
 from dowse.core.reply import Reply, Request
-from dowse.core.reservation import Reserve
 from dowse.core.seeds import row_seeds
 from dowse.maths.geometry import contained
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from dowse.core.asked import Reserve
 from dowse.core.conversation import Conversation, Heard
 from dowse.core.detection import Memory, Shown
 from dowse.core.flow import Answer
 from dowse.core.oracle import Oracle
 from dowse.core.reply import Reply, Request
-from dowse.core.reservation import Reserve
 
 ReserveFor = Callable[[Sequence[Conversation]], Reserve | None]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dowse.core.asked import Asked
+from dowse.core.asked import Asked, Reserve
 from dowse.core.calls import Calls
 from dowse.core.packing import (
     Batch,
@@ -22,7 +22,6 @@ from dowse.core.packing import (
     steady_batches,
 )
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
-from dowse.core.reservation import Reserve
 from dowse.core.seeds import global_randomness
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError

@@ -98,8 +98,10 @@ class Model(AdaptedTarget):
 
     def deliver(self, points: Tensor, seeds: Tensor | None = None) -> Delivery:
         """As Target.deliver; the first rows may be handed over more than once."""
-        if self.pixels is not None or not len(points):
-            return Delivery.whole(checked_scores(self(points), len(points)))
+        if self.pixels is not None:
+            return Delivery.whole(checked_scores(self._ask(self.pixels, points), len(points)))
+        if not len(points):
+            return Delivery.whole(self._ask_nothing(points))
         n, self._handed = len(points), torch.zeros(len(points), dtype=torch.int64)
         try:
             scores, handed = self._first(points)
