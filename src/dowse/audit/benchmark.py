@@ -35,7 +35,7 @@ from dowse.surrogates.surrogate import Surrogate, SurrogateLike
 from dowse.targets import open_target
 from dowse.targets.hf import names_in
 from dowse.targets.model import ModelLike
-from dowse.targets.weights_digest import weights_digest
+from dowse.targets.weights_digest import module_digest, weights_digest
 from dowse.wording import without_password
 
 
@@ -183,10 +183,4 @@ def _source(x: Tensor, labels: Sequence[int | None]) -> ImageSource:
 def _digest(thing: Any) -> str:
     """What tells a model from another: its weights; for what shows none, a word that never comes again."""
     net = thing.net if isinstance(thing, Surrogate) else thing
-    if not isinstance(net, nn.Module):
-        return secrets.token_hex(8)
-    digest = hashlib.blake2b(f"{type(net).__module__}.{type(net).__qualname__}".encode(), digest_size=8)
-    for key, value in net.state_dict().items():
-        digest.update(key.encode())
-        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    return module_digest(net) if isinstance(net, nn.Module) else secrets.token_hex(8)

@@ -16,8 +16,8 @@ from dowse.errors import InputError
 from dowse.machine.files import replacing
 from dowse.targets.export import INPUT, OUTPUT, export_onnx
 from dowse.targets.shapes import declared_shape
-from dowse.targets.spec import Spec, parse_spec, resolve_surrogate
-from dowse.targets.weights_digest import weights_digest
+from dowse.targets.spec import parse_spec, resolve_surrogate
+from dowse.targets.weights_digest import module_digest, weights_digest
 
 
 def cache_folder() -> Path:
@@ -28,6 +28,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dowse"
 
 
+def _key(made_of: tuple[object, ...]) -> str:
+    """What tells a file in the cache from another: a hash of all that it was made of."""
+    return hashlib.blake2b(repr(made_of).encode(), digest_size=8).hexdigest()
+
+
 def exported_file(name: str, size: int | None = None) -> Path:
     """The ONNX file of a torch spec, written if it is not in the cache yet.
 
@@ -36,9 +41,8 @@ def exported_file(name: str, size: int | None = None) -> Path:
         size: The side of the images it is to take; None takes the model's own.
     """
     made_of = (name, size, weights_digest(name), torch.__version__)
-    key = hashlib.blake2b(repr(made_of).encode(), digest_size=8).hexdigest()
     words = re.sub(r"\W+", "-", name)
-    file = cache_folder() / f"{words}-{key}.onnx"
+    file = cache_folder() / f"{words}-{_key(made_of)}.onnx"
     if file.is_file():
         return file
     net = resolve_surrogate(name)
@@ -60,21 +64,13 @@ def traced_file(spec: str, net: nn.Module, shape: Sequence[int]) -> Path:
     values to decide what it does is an InputError: its trace would hold one of its ways only.
     """
     parsed = parse_spec(spec)
-    file = cache_folder() / f"traced-{_key(parsed, net, shape)}.onnx"
+    made_of = (parsed.text, tuple(shape), module_digest(net), torch.__version__, dowse.__version__)
+    file = cache_folder() / f"traced-{_key(made_of)}.onnx"
     if not file.is_file() or parsed.kind == "torch":
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
             _trace(net, partial, shape, known=parsed.kind == "dowse")
     return file
-
-
-def _key(spec: Spec, net: nn.Module, shape: Sequence[int]) -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    digest.update(repr((spec.text, tuple(shape), torch.__version__, dowse.__version__)).encode())
-    for name, value in net.state_dict().items():
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def _trace(net: nn.Module, path: Path, shape: Sequence[int], *, known: bool) -> None:

@@ -61,7 +61,8 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
         rows: The most rows that it will be asked about.
         opened: The target, where it is open already; None opens it for this.
     """
-    net = _network(open_target(spec) if opened is None else opened)
+    opened = opened or open_target(spec)
+    net = _network(opened)
     if net is None:
         return Choice()
     points = _with_extremes(images)
@@ -78,7 +79,8 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
     if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
         return _tuned(net, images, TORCH, f"torch runs {spec}: {GAIN}")
     try:
-        target, difference = _opened(spec, net, points)
+        target, difference = _through_onnxruntime(spec, net, points)
+        target.steady = opened.steady
         gain = seconds / _seconds(target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
@@ -119,10 +121,13 @@ def open_fast(spec: str, like: Tensor) -> Target:
     remedy = "A run that was begun through onnxruntime goes on so: mend that, or begin anew in another folder (--out)"
     if not may_be_fast(spec):
         raise InputError(f"{spec} refuses onnxruntime. {remedy}")
-    net = _network(open_target(spec))
+    opened = open_target(spec)
+    net = _network(opened)
     try:
         assert net is not None
-        target, difference = _opened(spec, net, _with_extremes(like.detach().cpu().float().unsqueeze(0)))
+        points = _with_extremes(like.detach().cpu().float().unsqueeze(0))
+        target, difference = _through_onnxruntime(spec, net, points)
+        target.steady = opened.steady
     except Exception as error:
         raise InputError(f"onnxruntime cannot run {spec}: {_line(error)}. {remedy}") from error
     if not difference <= TOLERANCE:
@@ -130,10 +135,9 @@ def open_fast(spec: str, like: Tensor) -> Target:
     return target
 
 
-def _opened(spec: str, net: nn.Module, points: Tensor) -> tuple[Target, float]:
-    """The target, and the largest difference of its scores to the network's at points, (n, C, H, W)."""
+def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor) -> tuple[Target, float]:
+    """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W)."""
     target = OnnxTarget(traced_file(spec, net, points.shape[1:]))
-    target.steady = bool(getattr(net, "steady", False))
     return target, _difference(_answer(net, points), target, points)
 
 

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from dowse import models
 from dowse.defences.denoiser import denoiser_file, shipped_files
 from dowse.errors import InputError
@@ -23,6 +26,15 @@ def weights_digest(spec: str) -> str | None:
     if parsed.kind == "onnx" and is_torch_spec(parsed.name) and (inner := weights_digest(parsed.name)) is not None:
         digests.append(inner)
     return "+".join(digests) or None
+
+
+def module_digest(net: nn.Module) -> str:
+    """A hash of the class and the weights of a network that is at hand."""
+    digest = hashlib.blake2b(f"{type(net).__module__}.{type(net).__qualname__}".encode(), digest_size=8)
+    for key, value in net.state_dict().items():
+        digest.update(key.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _files(spec: Spec) -> Iterator[Path]:
