@@ -29,7 +29,7 @@ def pack(
 
 
 def unpack(
-    files: Annotated[list[Path], typer.Argument(help="Files that `dowse pack` wrote.", metavar="FILE...")],
+    files: Annotated[list[Path], typer.Argument(help="Files that `dowse pack` wrote.", metavar="FILE")],
     out: Annotated[
         Path, typer.Option("--out", "-o", parser=named, metavar="PATH", help="Folder of the store, new or not.")
     ],
