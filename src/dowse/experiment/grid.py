@@ -68,7 +68,8 @@ def _runs_of(experiment: Experiment, table: MethodTable) -> Iterator[tuple[str, 
     method = find_method(table.name)
     given = {option: as_tuple(value) for option, value in table.options.items()}
     for words, values in itertools.product(_words_of(experiment, table, method), itertools.product(*given.values())):
-        options = {option: _as_option(value) for option, value in zip(given, values, strict=True)}
+        pairs = zip(given, values, strict=True)  # a list inside a list is one value, such as a subspace's sides
+        options = {option: tuple(value) if isinstance(value, list) else value for option, value in pairs}
         defaults = default_options(method, quantize=words["quantize"])
         every = {option: default for option, default in defaults.items() if option not in GRID}
         every |= without_preset(method, options)
@@ -100,8 +101,3 @@ def _checked(spec: RunSpec) -> RunSpec:
     if spec.attack.needs_surrogate and not spec.surrogate:
         raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')
     return spec
-
-
-def _as_option(value: Any) -> Any:
-    """A list inside a list is one value: a pair such as a subspace's height and width."""
-    return tuple(value) if isinstance(value, list) else value

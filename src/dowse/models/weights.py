@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors.torch
 import torch
@@ -78,10 +78,9 @@ def read(path: Path) -> dict[str, Tensor]:
     Reads .safetensors, .pkl through an unpickler that admits tensors only, and else a torch file with
     `weights_only=True`: no file can run code.
     """
-    readers: dict[str, Callable[[Path], object]] = {".safetensors": _read_safetensors, ".pkl": _read_pickle}
-    reader = readers.get(path.suffix, _read_torch)
+    readers: dict[str, Callable[[Path], object]] = {".safetensors": safetensors.torch.load_file, ".pkl": _read_pickle}
     try:
-        state = reader(path)
+        state = readers.get(path.suffix, _read_torch)(path)
     except (
         OSError,
         EOFError,
@@ -109,12 +108,8 @@ def _decoded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return plain
 
 
-def _read_safetensors(path: Path) -> object:
-    return safetensors.torch.load_file(path)
-
-
-def _read_torch(path: Path) -> object:
-    return torch.load(path, map_location="cpu", weights_only=True)
+def _read_torch(file: Path | BinaryIO) -> object:
+    return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _read_pickle(path: Path) -> object:
@@ -131,9 +126,5 @@ class _TensorsOnly(pickle.Unpickler):
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return torch._utils._rebuild_tensor_v2
         if (module, name) == ("torch.storage", "_load_from_bytes"):
-            return _load_storage
+            return lambda content: _read_torch(io.BytesIO(content))
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a file of weights does not need")
-
-
-def _load_storage(content: bytes) -> object:
-    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)

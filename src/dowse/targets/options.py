@@ -1,11 +1,9 @@
 """The options of targets, as values in Python or as text in a spec, checked before use."""
 
 import re
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self, get_origin
 
 from dowse.errors import InputError, count, nearest, positive
 from dowse.settings import LARGEST_SIDE, Outputs, Setting, settings_of
@@ -37,12 +35,12 @@ class Options:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
         """Options by name, their values typed or text; an unknown name or unreadable value is an InputError."""
-        hints = typing.get_type_hints(cls)
-        known = {field.name: hints[field.name] for field in fields(cls)}
+        kind: Any = cls
+        known = settings_of(kind)
         for name in given:
             if name not in known:
                 raise InputError(f"this target has no option {name!r}: {nearest(name, known)}")
-        return cls(**{name: _read(name, value, known[name]) for name, value in given.items()})
+        return cls(**{name: _read(name, value, known[name].spoken) for name, value in given.items()})
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
@@ -166,24 +164,18 @@ def refuse_password(url: str) -> None:
         raise InputError("a URL must not hold a password: give a token with token_env=NAME or token_file=PATH")
 
 
-def _read(name: str, value: Any, hint: Any) -> Any:
+def _read(name: str, value: Any, kind: Any) -> Any:
     """A value as its field wants it: text is converted, anything else is passed on."""
     if not isinstance(value, str):
         return value
-    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if _is_union(hint) else [hint]
-    (kind,) = kinds
     try:
         if kind is bool:
             return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[value.lower()]
         if kind in (int, float):
             return kind(value)
-        if typing.get_origin(kind) is tuple:
+        if get_origin(kind) is tuple:
             return tuple(float(part) for part in value.split(","))
     except (KeyError, ValueError):
-        wanted = "numbers separated by commas" if typing.get_origin(kind) is tuple else kind.__name__
+        wanted = "numbers separated by commas" if get_origin(kind) is tuple else kind.__name__
         raise InputError(f"option {name} must be {wanted}, got {value!r}") from None
     return value
-
-
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (types.UnionType, typing.Union)

@@ -1,7 +1,7 @@
 """One request to a model server: what came back, or why nothing did and whether it makes sense to try again."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -176,7 +176,8 @@ def _fail(what: str, error: Exception, token: Token | None, *, transient: bool, 
 def _refusal(response: "httpx.Response", body: bytes, token: Token | None) -> Failure:
     status = response.status_code
     said = f"HTTP {status} {response.reason_phrase}".strip()
-    text = "".join(_printable(body[: 4 * LONGEST_EXCERPT].decode(errors="replace"))).strip()
+    read = body[: 4 * LONGEST_EXCERPT].decode(errors="replace")
+    text = "".join(letter if letter.isprintable() else " " for letter in read).strip()
     if text:
         text = _hidden(text, token)
         said += f": {text[:LONGEST_EXCERPT]}{'…' if len(text) > LONGEST_EXCERPT else ''}"
@@ -194,7 +195,3 @@ def _refusal(response: "httpx.Response", body: bytes, token: Token | None) -> Fa
 
 def _hidden(text: str, token: Token | None) -> str:
     return text if token is None else token.hide_in(text)
-
-
-def _printable(text: str) -> Iterator[str]:
-    return (letter if letter.isprintable() else " " for letter in text)
