@@ -11,7 +11,7 @@ from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing
 from dowse.core.prior import Prior
 from dowse.machine.cpu import channels_last
 from dowse.maths.losses import Objective
-from dowse.surrogates.folding import folded, open_surrogate
+from dowse.surrogates.faster import faster, open_surrogate
 from dowse.surrogates.prior import SurrogatePrior
 
 
@@ -66,7 +66,7 @@ def imagenet_surrogate() -> nn.Module:
 def cifar_surrogate() -> nn.Module:
     """A ResNet-32 at 3×32×32 with random weights."""
     torch.manual_seed(1)
-    return folded(channels_last(models.spec("cifar10_resnet32").build().eval().requires_grad_(False)), (3, 32, 32))
+    return faster(channels_last(models.spec("cifar10_resnet32").build().eval().requires_grad_(False)), (3, 32, 32))
 
 
 def imagenet_target() -> nn.Module:

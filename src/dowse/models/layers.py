@@ -41,12 +41,19 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, c, H, W) -> (n, c', ⌈H/stride⌉, ⌈W/stride⌉)."""
-        above, below = _same_padding(x.shape[-2], self.kernel_size[0], self.stride[0])
-        left, right = _same_padding(x.shape[-1], self.kernel_size[1], self.stride[1])
+        (above, below), (left, right) = self.margins(x)
         if (above, left) == (below, right):
             return F.conv2d(x, self.weight, self.bias, self.stride, (above, left), groups=self.groups)
         x = F.pad(x, (left, right, above, below))
         return F.conv2d(x, self.weight, self.bias, self.stride, groups=self.groups)
+
+    def margins(self, x: Tensor) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Zeros above and below, left and right of images x, (n, c, H, W)."""
+        height, width = (
+            _same_padding(size, kernel, stride)
+            for size, kernel, stride in zip(x.shape[-2:], self.kernel_size, self.stride, strict=True)
+        )
+        return height, width
 
 
 def _same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:

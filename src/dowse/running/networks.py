@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dowse.core.target import Shape, Target, as_target
 from dowse.running.instructions import Instructions
-from dowse.surrogates.folding import open_surrogate
+from dowse.surrogates.faster import open_surrogate
 from dowse.surrogates.surrogate import Surrogate, SurrogateLike, own_size
 from dowse.targets import input_shape, input_size, open_target
 from dowse.targets.fast import ONNXRUNTIME, Choice, choose_backend, open_fast

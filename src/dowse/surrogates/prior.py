@@ -1,5 +1,6 @@
 """The transfer-based prior: what a surrogate says and its gradients, batched over images."""
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -9,13 +10,15 @@ from torch import Tensor, nn
 from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing, Weights
 from dowse.core.packing import default_batch_size, filled, shared_rows
 from dowse.core.prior import Prior, finite
-from dowse.core.target import as_target, checked_scores
+from dowse.core.target import Kind, as_target, checked_scores
 from dowse.errors import InputError
 from dowse.maths.losses import Objective
+from dowse.surrogates.faster import Alike, open_surrogate
 from dowse.surrogates.features import LastLayer
-from dowse.surrogates.folding import open_surrogate
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, resized
+
+SINGLE = Kind(torch.float32, torch.device("cpu"))
 
 
 class SurrogatePrior(Prior):
@@ -109,23 +112,34 @@ class SurrogatePrior(Prior):
     def _parts(self, x: Tensor) -> tuple[list[slice], int]:
         """The rows of each pass, and how many a pass has at least: on a CPU all have the same number, filled up.
 
-        So what a surrogate says at an image does not depend on who asks beside it (docs/decisions/0008).
+        Or they have so few that nothing changes with their number. So what a surrogate says at an image does not depend
+        on who asks beside it (docs/decisions/0008).
         """
         fixed = self._fixed(x)
         rows = fixed or self.batch_size or default_batch_size(x)
-        return [slice(start, start + rows) for start in range(0, len(x), rows)], fixed
+        few = self._alike(x) if fixed == 1 else rows
+        whole = len(x) - len(x) % few
+        parts = [slice(start, start + few) for start in range(0, whole, few)]
+        return parts + [slice(start, start + rows) for start in range(whole, len(x), rows)], fixed
+
+    def _alike(self, x: Tensor) -> int:
+        """How many of the images x, (n, C, H, W), may share a pass because it changes no bit of any; 1 if none may."""
+        alike: Alike | None = getattr(self.net, "alike", None)
+        if alike is None or alike.shape != self._shape(x) or self.target.kind != SINGLE:
+            return 1
+        return alike.rows if self.batch_size is None or self.batch_size >= alike.rows else 1
 
     def _fixed(self, x: Tensor) -> int:
         """How many rows every pass of such images has, (n, C, H, W); 0 where they need not have the same number."""
         kind = self.target.kind
         on_cpu = (x.device if kind is None else kind.device).type == "cpu"
-        return shared_rows(self._numbers(x), self.batch_size) if on_cpu else 0
+        return shared_rows(math.prod(self._shape(x)), self.batch_size) if on_cpu else 0
 
-    def _numbers(self, x: Tensor) -> int:
-        """How many numbers the net sees of one of the images x, (n, C, H, W)."""
+    def _shape(self, x: Tensor) -> tuple[int, int, int]:
+        """What the net sees of one of the images x, (n, C, H, W)."""
         size = self.surrogate.size
         height, width = x.shape[-2:] if size is None else size if isinstance(size, tuple) else (size, size)
-        return int(x.shape[1] * height * width)
+        return x.shape[1], height, width
 
     def _gradient(self, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
         """∇f at each row as a pull whose weights are ∂f/∂z, (n, *s), (n,), (n,) -> (n, *s)."""
