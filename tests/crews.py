@@ -188,14 +188,18 @@ def largest_round(seen: Path) -> int:
 
 
 class Breaking(nn.Module):
-    """Does something terrible when it is shown image number 3 of tests.victims.image_file, or an image near it."""
+    """Does something terrible when it is shown image number 3 of tests.victims.image_file, or an image near it.
 
-    def __init__(self, net: nn.Module, terrible: Callable[[], None]) -> None:
+    It bears the first `looks` calls: a run looks at a surrogate by whichever image its worker has first.
+    """
+
+    def __init__(self, net: nn.Module, terrible: Callable[[], None], looks: int = 0) -> None:
         super().__init__()
-        self.net, self.terrible, self.image = net, terrible, pictures(4)[3]
+        self.net, self.terrible, self.image, self.looks = net, terrible, pictures(4)[3], looks
 
     def forward(self, x: Tensor) -> Tensor:
-        if len(x) and float((x - self.image).abs().flatten(1).amax(1).min()) < 0.15:
+        self.looks -= 1
+        if self.looks < 0 and len(x) and float((x - self.image).abs().flatten(1).amax(1).min()) < 0.15:
             self.terrible()
         return self.net(x)
 
@@ -206,7 +210,7 @@ def brittle() -> nn.Module:
     def terrible() -> None:
         raise RuntimeError("this image breaks me")
 
-    return Breaking(surrogate(), terrible)
+    return Breaking(surrogate(), terrible, looks=1)
 
 
 def deadly() -> nn.Module:
