@@ -9,10 +9,11 @@ from torch.nn.functional import interpolate
 from dowse.attacks.base import Attack
 from dowse.attacks.gaussian_process import Posterior, fitted
 from dowse.core.flow import Flow, Opening, check, look, note, opening, pull
-from dowse.errors import InputError, count, positive
+from dowse.errors import count, positive
 from dowse.estimators.directions import own_loss, slope_of_loss
 from dowse.maths.geometry import L2, Ball, Linf
 from dowse.maths.sampling import sphere
+from dowse.maths.subspace import Subspace
 
 REACH = 2.5  # of the search space's radius: how far the steps on the acquisition function could go together
 LARGEST_SIDE = 32
@@ -64,13 +65,10 @@ class PBO(Attack):
     def grid(self, x: Tensor) -> Tensor:
         """A zero of the search space for an image like x, (C, H, W) -> (C, h, w)."""
         self.check_image(x)
-        C, H, W = x.shape
-        sides = tuple(min(LARGEST_SIDE, max(1, side // 2)) for side in (H, W))
-        if self.subspace is not None:
-            sides = (self.subspace, self.subspace) if isinstance(self.subspace, int) else self.subspace
-        if not (0 < sides[0] <= H and 0 < sides[1] <= W):
-            raise InputError(f"subspace={self.subspace!r} does not fit images of {H}x{W}: choose smaller sides")
-        return x.new_zeros(C, *sides)
+        half = min(LARGEST_SIDE, max(1, x.shape[1] // 2)), min(LARGEST_SIDE, max(1, x.shape[2] // 2))
+        space = Subspace.of(half if self.subspace is None else self.subspace, tuple(x.shape))
+        assert space is not None
+        return x.new_zeros(space.small)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
