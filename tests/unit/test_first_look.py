@@ -1,6 +1,7 @@
 """A run looks at its target before and at its first answers, and asks nothing more for that."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_draws_of_a_seeded_generator_are_no_noise():
     dowse.attack(Ending(nn.RReLU()).eval(), X, Y, **RUN)
 
 
-def test_an_onnx_file_that_ends_in_a_softmax_is_seen(tmp_path):
+def test_an_onnx_file_that_ends_in_a_softmax_is_seen_or_told_by_its_answers(tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
     net = nn.Sequential(nn.Flatten(), nn.Linear(48, 5), nn.Softmax(1)).eval()
     file = export_onnx(net, tmp_path / "net.onnx", X.shape[1:]).path
@@ -105,6 +106,9 @@ def test_an_onnx_file_that_ends_in_a_softmax_is_seen(tmp_path):
     with pytest.warns(TargetWarning, match="its last step is a softmax"), pytest.raises(dowse.InputError):
         dowse.attack(f"onnx:{file}", x, method="prgf")
     dowse.attack(f"onnx:{file}", x, outputs="probs", **RUN)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.warns(TargetWarning, match="Say outputs='probs'"):
+        dowse.attack(f"onnx:{file}", x, **RUN)
 
 
 @pytest.mark.slow

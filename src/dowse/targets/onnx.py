@@ -1,6 +1,6 @@
 """Targets that are ONNX files, run by onnxruntime: the fast path on a CPU."""
 
-import importlib.util
+import importlib
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
@@ -70,10 +70,11 @@ class OnnxTarget(Target):
         return f"{ELEMENTS[self._input.type]} in, {self.read.words} out" if self.read.single else None
 
     def operations(self) -> list[str]:
-        """What the file computes, in order, up to the output; none where the package onnx is not installed."""
-        if importlib.util.find_spec("onnx") is None:
+        """What the file computes, in order, up to the output; nothing where the package onnx cannot tell."""
+        try:
+            nodes = importlib.import_module("onnx").load(str(self.path), load_external_data=False).graph.node
+        except Exception:  # not installed, or a form that onnxruntime alone reads
             return []
-        nodes = importlib.import_module("onnx").load(str(self.path), load_external_data=False).graph.node
         answering = next((i for i, node in enumerate(nodes) if self._output.name in node.output), -1)
         return [node.op_type for node in nodes[: answering + 1]]
 
