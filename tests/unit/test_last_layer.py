@@ -97,6 +97,22 @@ def test_dowse_attacks_with_any_number_of_surrogates(norm, surrogates, outputs):
         assert result.summary().median_queries <= 4
 
 
+@pytest.mark.parametrize(("surrogates", "learnt_from"), [(0, 56 * 56), (1, 80 * 90)])
+def test_without_a_surrogate_it_learns_from_a_smaller_image(surrogates, learnt_from, monkeypatch):
+    shape, fitted = (1, 80, 90), []
+
+    def watched(rows: Rows, *rest, **words):
+        fitted.append(rows)
+        return fit(rows, *rest, **words)
+
+    monkeypatch.setattr("dowse.attacks.dowse.fit", watched)
+    target = Tanh(seed=5, shape=shape)
+    near = [Tanh(seed=7, near=target, shape=shape)] * surrogates
+    x = torch.rand(1, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    dowse.attack(target, x, method="dowse", surrogate=near or None, eps=1e-3, budget=40)
+    assert {one.x.numel() for rows in fitted for one in rows.rows} == {learnt_from}
+
+
 def test_flat_scores_do_not_stop_it():
     def flat(x):
         return torch.tensor([[0.7, 0.1, 0.1, 0.1]]).repeat(len(x), 1)

@@ -20,11 +20,13 @@ from dowse.estimators.directions import ods
 from dowse.maths.geometry import Ball, within
 from dowse.maths.last_layer import Posterior, Row, Rows, fit, log_scores
 from dowse.maths.slope import Slope, clearest
+from dowse.maths.subspace import Subspace
 from dowse.maths.views import random_view
 
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
 RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own, where that is two at least
+COARSE = 56  # a side of the small images that are learnt from without a surrogate
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
 
@@ -109,6 +111,7 @@ class _Search:
         known: What was known as the attack began.
         scales: What each surrogate's features are multiplied by, so that all have the same say.
         classes: The label, or the class wanted, and the target's best classes at first.
+        coarse: The small images whose pixels are learnt from; None is all pixels, which a surrogate's gradients move.
     """
 
     options: Dowse
@@ -118,6 +121,7 @@ class _Search:
     known: Opening
     scales: tuple[float, ...]
     classes: Tensor
+    coarse: Subspace | None
 
     @classmethod
     def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow["_Search"]:
@@ -128,7 +132,10 @@ class _Search:
         h = log_scores(known.answer.scores[0], known.objective.outputs)
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
-        return cls(options, x0, seen, ball, known, scales, torch.cat([torch.tensor([goal]), best]))
+        classes = torch.cat([torch.tensor([goal]), best])
+        sides = min(x0.shape[1], COARSE), min(x0.shape[2], COARSE)
+        coarse = Subspace.of(None if known.surrogates else sides, tuple(x0.shape))
+        return cls(options, x0, seen, ball, known, scales, classes, coarse)
 
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
@@ -197,7 +204,7 @@ class _Search:
         for _ in range(steps):
             u = self._margin(model, z, seen)
             by_feature, by_pixel = model.slope(u)
-            g = by_pixel.view_as(z).clone()
+            g = self._pixels(by_pixel)
             if seen:
                 view, back = random_view(z, rng)
                 seen = yield from pull(view, self._weights(u, model.scale, by_feature, seen))
@@ -211,9 +218,7 @@ class _Search:
 
     def _margin(self, model: Posterior, z: Tensor, seen: dict[int, Seen]) -> Tensor:
         """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
-        h = model.scores(
-            (z - self.x0).flatten(), self._features(seen), self._prior(seen, len(self.known.answer.scores[0]))
-        )
+        h = model.scores(self._moved(z), self._features(seen), self._prior(seen, len(self.known.answer.scores[0])))
         goal, u = int(self.classes[0]), torch.zeros_like(h)
         h[goal] = -math.inf
         u[int(h.argmax())], u[goal] = 1, -1
@@ -231,7 +236,18 @@ class _Search:
 
     def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Row:
         h = log_scores(answer.scores[0], self.known.objective.outputs)
-        return Row((x - self.x0).flatten(), self._features(seen), self._prior(seen, len(h)), h)
+        return Row(self._moved(x), self._features(seen), self._prior(seen, len(h)), h)
+
+    def _moved(self, x: Tensor) -> Tensor:
+        """How far x is from the image in the pixels that are learnt from, (d,)."""
+        δ = (x - self.x0)[None]
+        return (δ if self.coarse is None else self.coarse.down(δ)).flatten()
+
+    def _pixels(self, slope: Tensor) -> Tensor:
+        """What is learnt of those pixels, (d,), as a slope of the image's own, (*s)."""
+        if self.coarse is None:
+            return slope.view_as(self.x0).clone()
+        return self.coarse.up(slope.view(1, *self.coarse.small))[0]
 
     def _features(self, seen: dict[int, Seen]) -> Tensor:
         """φ of all surrogates side by side, (F,)."""
