@@ -5,7 +5,8 @@ python experiments/beyond.py docs/results/rows/beyond.jsonl     # or files that 
 
 Its short form, a line a target and setting, goes between the marks in docs/results.md and README.md.
 
-A run that several stores hold is taken from the last of them, so that one method can be run again by itself.
+A run that several stores hold is taken from the last of them, so that one method can be run again by itself. What the
+stores have nothing of stays in these pages as it stands.
 """
 
 import itertools
@@ -120,6 +121,7 @@ class Pair:
         return self.ratio <= setting.bar and self.ours.successes >= self.theirs.successes and quick
 
 
+Lines = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]  # rows of a page's tables, by their setting and target
 Tables = Mapping[str, Mapping[tuple[str, str], Sequence[Pair]]]  # by file, in that by target and norm
 
 
@@ -180,17 +182,29 @@ def best_first(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted(pairs, key=lambda one: (2 * one.ours.n < most, -one.ratio))
 
 
-def compared(tables: Tables) -> Iterator[str]:
-    """The long table: a line for each other method, target and setting."""
-    rows = []
+def standing(page: str) -> Lines:
+    """The rows of a page's tables as they stand, by their first two columns."""
+    found: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for line in page.splitlines():
+        if line.startswith("|"):
+            cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
+            found.setdefault(cells[:2], []).append(cells)
+    return found
+
+
+def compared(tables: Tables, before: Lines) -> Iterator[str]:
+    """The long table: a line for each other method, target and setting; `before` where the stores have nothing."""
+    rows: list[tuple[str, ...]] = []
     for name, cells in tables.items():
         setting = SETTINGS[name]
         for (target, norm), found in cells.items():
+            where = f"{SIGNS[norm]}, {setting.words}", target
+            rows.extend(() if found else before.get(where, ()))
             for number, one in enumerate(found):
                 met = ("**met**" if one.meets(setting) else "missed") if number == 0 else ""
                 rows.append(
                     (
-                        f"{SIGNS[norm]}, {setting.words}", target, f"**{one.other}**" if number == 0 else one.other,
+                        *where, f"**{one.other}**" if number == 0 else one.other,
                         str(one.ours.n), f"{one.budget:,}", *sides(one), one.ratio_words,
                         f"≤ {setting.bar:g}" if number == 0 else "", met,
                     )
@@ -199,24 +213,27 @@ def compared(tables: Tables) -> Iterator[str]:
     yield from table_lines((*heads, "bar", ""), rows)
 
 
-def best(tables: Tables, *, bars: bool) -> Iterator[str]:
+def best(tables: Tables, before: Lines, *, bars: bool) -> Iterator[str]:
     """The short table: of each target and setting the best other method alone, with our own bars or without."""
-    heads, rows = ["setting", "target", "images, budget", "`dowse`", "best other", "ratio"], []
+    heads = ["setting", "target", "images, budget", "`dowse`", "best other", "ratio"]
+    rows: list[tuple[str, ...]] = []
     for name, cells in tables.items():
         for (target, norm), found in cells.items():
+            where = f"{SIGNS[norm]}, {SETTINGS[name].words}", target
+            rows.extend(() if found else before.get(where, ()))
             for one in found[:1]:
                 ours, theirs = (f"{mean} ({share})" for mean, share in zip(one.means, one.shares, strict=True))
                 bar = f"≤ {SETTINGS[name].bar:g}, {'met' if one.meets(SETTINGS[name]) else 'missed'}"
                 size = f"{one.ours.n}, {one.budget:,}"
-                where = f"{SIGNS[norm]}, {SETTINGS[name].words}"
-                cells_of_row = (where, target, size, ours, f"{one.other} {theirs}", one.ratio_words)
+                cells_of_row = (*where, size, ours, f"{one.other} {theirs}", one.ratio_words)
                 rows.append((*cells_of_row, bar) if bars else cells_of_row)
     yield from table_lines([*heads, "bar"] if bars else heads, rows)
 
 
-def put(file: Path, lines: Iterable[str]) -> None:
-    """Write lines between the two marks of a page."""
+def put(file: Path, tables: Tables, *, bars: bool) -> None:
+    """Write the short table between the two marks of a page."""
     text = file.read_text(encoding="utf-8")
+    lines = best(tables, standing(text), bars=bars)
     before, mark, rest = text.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not mark or not end:
@@ -232,10 +249,14 @@ def sides(one: Pair) -> tuple[str, str]:
     return ours, theirs
 
 
-def missing(tables: Tables) -> Iterator[str]:
+def missing(tables: Tables, before: Lines) -> Iterator[str]:
     """What a file asks for and nobody has run."""
     for name, cells in tables.items():
-        gone = [f"{target} ({SIGNS[norm]})" for (target, norm), found in cells.items() if not found]
+        gone = [
+            f"{target} ({SIGNS[norm]})"
+            for (target, norm), found in cells.items()
+            if not found and (f"{SIGNS[norm]}, {SETTINGS[name].words}", target) not in before
+        ]
         if gone:
             yield f"- `{name}`: {', '.join(gone)}"
 
@@ -280,17 +301,19 @@ def robust(stores: Sequence[Store]) -> Iterator[str]:
             yield f"{words}{counts}, {share:.2f} of them{verdict}; {spent} queries an image."
 
 
-def table1(stores: Sequence[Store]) -> Iterator[str]:
+def table1(stores: Sequence[Store], before: Lines) -> Iterator[str]:
     """Table 1 as it stands in these pages, with our row beneath."""
     page = (RESULTS / "table1.md").read_text(encoding="utf-8").splitlines()
     lines = [line for line in page if line.startswith("|")]
     ours = {short_target(plan.spec.target): plan for plan in plans("l2") if plan.title == OURS}
     inception = [plan for plan in plans("inception") if plan.title == OURS and plan.spec.norm == "l2"]
     ours |= {short_target(plan.spec.target): plan for plan in inception}
+    heads = [head.strip() for head in lines[0].strip("|").split("|")[1:]]
+    old = next((rows[0][1:] for at, rows in before.items() if at[0] == f"**{OURS}**"), ("–",) * len(heads))
     cells = []
-    for head in (head.strip() for head in lines[0].strip("|").split("|")[1:]):
+    for head, stood in zip(heads, old, strict=False):
         rows = attacked(stores, ours[head].spec.id) if head in ours else {}
-        cells.append(words_of(list(rows.values())) if len(rows) >= FEWEST else "–")
+        cells.append(words_of(list(rows.values())) if len(rows) >= FEWEST else stood)
     yield from lines
     yield f"| **{OURS}** | {' | '.join(cells)} |"
 
@@ -310,12 +333,20 @@ def heading(stores: Sequence[Store]) -> Iterator[str]:
     yield ""
     days = sorted({day(session.started) for store in stores for session in store.sessions()})
     asked = sum(session.queries for store in stores for session in store.sessions())
-    yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0, {asked:,} queries in all."
+    yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0, {asked:,} queries in the stores at hand. What they"
+    yield "have nothing of stands as it was written from others."
     yield ""
 
 
-def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
-    """The whole page."""
+def kept(line: str, page: str) -> str:
+    """A line that says "not run" as it stands in the page, if that says more."""
+    words = line.removesuffix("not run.")
+    return next((old[2:] for old in page.splitlines() if words != line and old.startswith(f"- {words}")), line)
+
+
+def page(tables: Tables, stores: Sequence[Store], old: str) -> Iterator[str]:
+    """The whole page; `old` is what it was."""
+    before = standing(old)
     yield from heading(stores)
     yield "![Which share of the images each attack has fooled after so many queries](figures/beyond.svg)"
     yield ""
@@ -323,20 +354,20 @@ def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
     yield ""
     yield from LEGEND.splitlines()
     yield ""
-    yield from compared(tables)
+    yield from compared(tables, before)
     yield ""
-    yield from (f"- {line}" for line in (*useless(stores), *robust(stores)))
+    yield from (f"- {kept(line, old)}" for line in (*useless(stores), *robust(stores)))
     yield ""
     yield "Not run, or on too few images to say anything:"
     yield ""
-    yield from missing(tables)
+    yield from missing(tables, before)
     yield ""
     yield "## Table 1 of the paper with our row beneath"
     yield ""
     yield "Cells are those of [Table 1](table1.md), with a budget of 1,000; ours are ASR / AVG. Q of successes / median"
     yield "(images attacked)."
     yield ""
-    yield from table1(stores)
+    yield from table1(stores, before)
 
 
 def main(folders: Sequence[str]) -> None:
@@ -344,9 +375,11 @@ def main(folders: Sequence[str]) -> None:
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(folder)) for folder in folders]
         tables = {name: pairs_of(name, stores) for name in SETTINGS}
-        (RESULTS / "beyond.md").write_text("\n".join(page(tables, stores)) + "\n", encoding="utf-8")
-    put(RESULTS.parent / "results.md", best(tables, bars=True))
-    put(RESULTS.parents[1] / "README.md", best(tables, bars=False))
+        file = RESULTS / "beyond.md"
+        lines = page(tables, stores, file.read_text(encoding="utf-8") if file.exists() else "")
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    put(RESULTS.parent / "results.md", tables, bars=True)
+    put(RESULTS.parents[1] / "README.md", tables, bars=False)
 
 
 if __name__ == "__main__":

@@ -88,3 +88,17 @@ def test_a_packed_file_stands_for_its_store(beyond: ModuleType, tmp_path: Path) 
     told = [[(image, row.end, row.queries, row.budget) for image, row in rows.items()] for rows in found]
     assert told[0] == told[1]
     assert len(told[0]) == 3
+
+
+def test_what_the_stores_have_nothing_of_stays_as_it_stands(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    page = "| l2, no surrogate | A | **old** | 7 |\n| l2, no surrogate | A | older | 3 |\n- A bar: 33 of 44.\n"
+    before = beyond.standing(page)
+    new = [beyond.pair("new", 10_000, *sides)]
+    tables = {"none": {("A", "l2"): [], ("B", "l2"): new, ("C", "l2"): []}}
+    first, second, third = list(beyond.compared(tables, before))[2:]
+    assert [first, second] == page.splitlines()[:2]
+    assert third.startswith("| l2, no surrogate | B | **new** | 5 |")
+    assert list(beyond.missing(tables, before)) == ["- `none`: C (l2)"]
+    assert beyond.kept("A bar: not run.", page) == "A bar: 33 of 44."
+    assert beyond.kept("Another: not run.", page) == "Another: not run."
+    assert beyond.kept("A bar: 40 of 44.", page) == "A bar: 40 of 44."
