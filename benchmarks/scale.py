@@ -35,6 +35,7 @@ from dowse.store.traces import pack
 
 IMAGES = 50_000
 ATTACKED = 300  # the last of them, by the runner itself
+PICTURES = 200  # the first of them, which have pictures for the report to show
 TARGET = "python:benchmarks.scale:answers_at_once"
 ROW = Row(
     run="", position=0, name="", checksum="", end=End.ADVERSARIAL, queries=2, sent=2, budget=2, label=0,
@@ -91,17 +92,20 @@ def fill(experiment: Experiment, out: Path, engine: LocalEngine) -> tuple[float,
     images = open_images(experiment.images.path, experiment.images.labels)
     (plan,) = plans_of(experiment, images, engine.input_shape)
     run, early = plan.spec.id, 0.0
+    photograph = torch.rand(3, 224, 224, generator=torch.Generator().manual_seed(0))
     with StoreWriter(out, ["benchmark"]) as store:
         limit, count = store.begin(plan, experiment.images.path, images.entries)
         for number in range(count - ATTACKED):
             claimed = store.claim(run, plan.budget, limit)
             assert claimed is not None
             index = claimed[0]
-            store.enter(run, index, f"{index:016x}", None)
+            picture = photograph.roll(index, 2) if index < PICTURES else None
+            store.enter(run, index, f"{index:016x}", picture)
             store.write(run, [Reserved(index, 2)])
             store.write(run, [NewAnswer(index, 0, b"-" * 200), Settled(index, 2), Round(1, 2, 0.0)])
             row = replace(ROW, run=run, position=index, name=images.entries[index].name, checksum=f"{index:016x}")
-            store.write(run, [Ended(row, pack([{"queries": 1, "loss": 0.5}, {"queries": 2, "loss": 0.25}]))])
+            trace = pack([{"queries": 1, "loss": 0.5}, {"queries": 2, "loss": 0.25}])
+            store.write(run, [Ended(row, trace, None if picture is None else picture.flip(2))])
             if number == count // 10:
                 early = _memory()
     return early, _memory()

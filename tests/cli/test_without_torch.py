@@ -40,7 +40,9 @@ def test_words_alone_import_no_torch(words: list[str], status: str) -> None:
     assert loaded_by(*words) == [status]
 
 
-@pytest.mark.parametrize("words", [["status"], ["status", "--json"], ["rows"], ["rows", "--format", "json"]])
+@pytest.mark.parametrize(
+    "words", [["status"], ["status", "--json"], ["rows"], ["rows", "--format", "json"], ["report"]]
+)
 def test_a_store_is_read_without_torch(tmp_path: Path, words: list[str]) -> None:
     make_store(tmp_path, [Made("RGF", [100, 200, None])])
     status, *loaded = loaded_by(words[0], tmp_path, *words[1:])

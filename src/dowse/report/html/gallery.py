@@ -11,8 +11,8 @@ from dowse.report.html.traces import Carried, carry
 from dowse.store import Row, Store
 from dowse.wording import rounded
 
-if TYPE_CHECKING:  # a page without pictures does without torch, which takes longer to import than all else
-    from torch import Tensor
+if TYPE_CHECKING:  # a page without pictures does without the libraries that read them
+    from dowse.report.html.thumbnails import Pixels
 
 A_RUN, IN_ALL = 24, 200  # adversarial images shown by default
 MISSING = (OSError, ValueError, RuntimeError)  # an image file that is gone or cannot be read
@@ -98,11 +98,12 @@ def _strip(
     gallery: Gallery, store: Store, place: str, group: Group, name: str, rows: dict[int, Row]
 ) -> dict[str, Any] | None:
     """One image and what every method made of it; None if none of the pictures can be read."""
+    from dowse.report.html import stored_pictures
     from dowse.report.html.thumbnails import data_address, magnified, round_factor
 
     first = _first(rows)
     try:
-        original = store.original(first)
+        original = stored_pictures.original(store, first)
     except MISSING:
         return None
     gallery.pictures.setdefault(name, data_address(original))
@@ -131,15 +132,17 @@ def _strip(
     }  # fmt: skip
 
 
-def _adversarial(store: Store, row: Row, original: "Tensor") -> "Tensor | None":
+def _adversarial(store: Store, row: Row, original: "Pixels") -> "Pixels | None":
     """The adversarial image of a row, None if there is none that can be shown beside the original."""
+    from dowse.report.html import stored_pictures
+
     if not _has_picture(row):
         return None
     try:
-        image = store.adversarial(row)
+        image = stored_pictures.adversarial(store, row)
     except MISSING:
         return None
-    return image if image is not None and image.shape == original.shape else None
+    return image if image.shape == original.shape else None
 
 
 def _short(value: float | None) -> float | None:
