@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -67,7 +68,7 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
         return Choice()
     points = _with_extremes(images)
     try:
-        expected, again, seconds = *(_answer(net, points) for _ in range(2)), _seconds(net, images)
+        expected, again, seconds = *(_answer(net, points) for _ in range(2)), _race([net], images)[0]
         usable = expected.ndim == 2 and expected.shape[1] > 1 and bool(expected.isfinite().all())
         same = torch.allclose(expected, again, rtol=1e-5, atol=1e-5)
     except Exception:  # whatever it is, the run will meet it and say it in its own words
@@ -81,7 +82,7 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
     try:
         target, difference = _through_onnxruntime(spec, net, points)
         target.steady = opened.steady
-        gain = seconds / _seconds(target, images)
+        gain = _gain(net, target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
     if not difference <= TOLERANCE:
@@ -168,13 +169,24 @@ def _difference(expected: Tensor, target: Target, points: Tensor) -> float:
     return found if found == found else float("inf")
 
 
-def _seconds(target: Target | nn.Module, images: Tensor) -> float:
-    """Seconds a row, in passes of the size that a run makes: the best of three after one that warms up."""
+def _gain(net: nn.Module, target: Target, images: Tensor) -> float:
+    """How many times as fast as a module a target answers."""
+    slow, fast = _race([net, target], images)
+    return slow / fast
+
+
+def _race(targets: Sequence[Target | nn.Module], images: Tensor) -> list[float]:
+    """Seconds a row of each, in passes of the size that a run makes: the best of three after one that warms up.
+
+    By turns, so that another load on the machine slows all of them.
+    """
     rows = default_batch_size(images)
     points = images.repeat(-(-rows // len(images)), 1, 1, 1)[:rows]
-    best = float("inf")
+    taken: list[list[float]] = []
     for _ in range(4):
-        start = perf_counter()
-        _answer(target, points)
-        best = min(best, perf_counter() - start)
-    return best / rows
+        taken.append([])
+        for target in targets:
+            start = perf_counter()
+            _answer(target, points)
+            taken[-1].append((perf_counter() - start) / rows)
+    return [min(turns) for turns in zip(*taken, strict=True)]

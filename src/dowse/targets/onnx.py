@@ -106,6 +106,7 @@ def _open(path: Path, options: OnnxOptions) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads or torch.get_num_threads()
     settings.inter_op_num_threads = 1
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as `machine.cpu.wait_without_spinning`
     settings.log_severity_level = 3
     providers = [name for name in PROVIDERS if name in onnxruntime.get_available_providers()]
     try:
