@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.machine.files import replacing
 from dowse.maths.grid import on_grid, pixels
+from dowse.store.image_files import read_image
 from dowse.store.places import ADVERSARIAL, ORIGINALS, PICTURES
 
 
@@ -46,16 +47,7 @@ def _save(path: Path, x: Tensor) -> None:
 
 def load_image(path: Path) -> Tensor:
     """An image of a store, (C, H, W) in [0, 1]; OSError if it is not there or damaged."""
-    if path.suffix == ".png":
-        with Image.open(path) as file:
-            shown = np.array(file)
-        levels = torch.from_numpy(shown.reshape(*shown.shape[:2], -1)).permute(2, 0, 1).contiguous()
-    else:
-        try:
-            levels = load_file(path)["image"]
-        except (SafetensorError, KeyError) as error:
-            raise OSError(f"{path} is damaged: {error}") from error
-    return levels.float() / 255 if levels.dtype == torch.uint8 else levels
+    return torch.from_numpy(read_image(path))
 
 
 def _whole(path: Path) -> bool:
