@@ -241,5 +241,5 @@ def test_pbo_asks_a_transfer_example_first():
 
 @pytest.mark.parametrize("options", [{"subspace": 9}, {"subspace": (2, 5)}, {"subspace": 0}])
 def test_a_grid_that_does_not_fit_is_refused(options):
-    with pytest.raises(dowse.InputError, match="does not fit"):
+    with pytest.raises(dowse.InputError, match="from 1 to those of the image"):
         dowse.attack(TARGET, PICTURES, LABELS, method=PBO(**options), surrogate=NEAR, budget=5)
