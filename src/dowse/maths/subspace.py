@@ -64,7 +64,7 @@ class Subspace:
         if not (len(sides) == 2 and all(map(is_count, sides)) and sides[0] <= H and sides[1] <= W):
             raise InputError(
                 f"got subspace = {subspace!r}, expected one side or (height, width), from 1 to those of the image, "
-                f"{H}x{W}; choose smaller sides, or leave subspace out"
+                f"{H}x{W}; choose smaller sides, or subspace=None"
             )
         return _shared(C, H, W, int(sides[0]), int(sides[1]))
 
