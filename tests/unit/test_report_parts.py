@@ -15,7 +15,7 @@ from dowse.errors import InputError
 from dowse.machine.files import write_file
 from dowse.report import write_html, write_text
 from dowse.report.data.gather import gather
-from dowse.report.data.names import captions
+from dowse.report.data.names import captions, own_titles
 from dowse.report.html.traces import carry, compact, thin
 from dowse.report.text.latex import escape
 from dowse.store import Store, StoreWriter
@@ -32,6 +32,24 @@ def change(folder: Path, *orders: str) -> None:
     with StoreWriter(folder) as store:
         for order in orders:
             store._database.execute(order)
+
+
+@pytest.mark.parametrize(
+    ("surrogates", "said"),
+    [
+        ([(), ("dowse:imagenet_efficientnet_lite0", "dowse:imagenet_resnet18")],
+         ["no surrogate", "by EfficientNet-Lite0 and ResNet-18"]),
+        ([("torch:one.nets:resnet18",), ("torch:other.nets:resnet18",)],
+         ['surrogate=["torch:one.nets:resnet18"]', 'surrogate=["torch:other.nets:resnet18"]']),
+    ],
+)  # fmt: skip
+def test_runs_of_one_title_are_told_apart_by_their_surrogates_names(
+    tmp_path: Path, surrogates: list[tuple[str, ...]], said: list[str]
+) -> None:
+    runs = [Made("ours", TAKEN, replace(CELL, surrogate=one)) for one in surrogates]
+    with Store(make_store(tmp_path, runs)) as store:
+        titles = list(own_titles(store.runs()).values())
+    assert titles == [f"ours ({words}, number={number})" for number, words in enumerate(said)]
 
 
 def test_the_options_of_every_run_are_on_the_page(tmp_path: Path) -> None:

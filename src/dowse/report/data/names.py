@@ -65,9 +65,22 @@ def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
         every = dict.fromkeys(word for words in spoken for word in words)  # an option that came later is not in all
         differ = [word for word in every if len({words.get(word) for words in spoken}) > 1]
         for run, words in zip(same, spoken, strict=True):
-            said = ", ".join(f"{word}={words[word]}" for word in differ if word in words)
+            said = ", ".join(_said(word, words[word], spoken) for word in differ if word in words)
             titles[run.id] = f"{title} ({said})" if said else title
     return titles
+
+
+def _said(word: str, value: str, spoken: Sequence[dict[str, str]]) -> str:
+    """One word of a run in its title: surrogates by the names of their networks where those tell the runs apart."""
+    if word == "surrogate":
+        names = {words[word]: _by(json.loads(words[word])) for words in spoken}
+        if len(set(names.values())) == len(names):
+            return names[value]
+    return f"{word}={value}"
+
+
+def _by(surrogates: Sequence[str]) -> str:
+    return f"by {' and '.join(map(short_target, surrogates))}" if surrogates else "no surrogate"
 
 
 def column_names(runs: Sequence[RunInfo]) -> list[str]:
