@@ -22,6 +22,7 @@ from dowse.images.image_set import Entry
 from dowse.machine.locks import LifeLock, is_held
 from dowse.store import Row, Store, StoreError, StoreWriter, images, schema
 from dowse.store.events import Ended, NewAnswer, Replayed, Restarted, Round
+from dowse.store.places import original_of
 from dowse.store.reader import lock_of
 from dowse.store.traces import pack
 
@@ -391,7 +392,7 @@ def test_a_name_that_is_no_text_is_refused(store: StoreWriter) -> None:
 
 
 def test_a_broken_original_is_written_again_and_a_whole_one_is_not(tmp_path: Path) -> None:
-    file = tmp_path / images.ORIGINALS / "sum.safetensors"
+    file = original_of(tmp_path, "sum")
     images.save_original(tmp_path, "sum", torch.ones(1, 2, 2))
     whole, number = file.read_bytes(), file.stat().st_ino
     images.save_original(tmp_path, "sum", torch.ones(1, 2, 2))

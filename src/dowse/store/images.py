@@ -13,12 +13,12 @@ from dowse.errors import InputError
 from dowse.machine.files import replacing
 from dowse.maths.grid import on_grid, pixels
 from dowse.store.image_files import read_image
-from dowse.store.places import ADVERSARIAL, ORIGINALS, PICTURES
+from dowse.store.places import ADVERSARIAL, PICTURES, original_of
 
 
 def save_original(folder: Path, checksum: str, x: Tensor) -> None:
     """Keep the original, (C, H, W) in [0, 1]: in 8 bits if it is an 8-bit image, as it is if not."""
-    path = folder / ORIGINALS / f"{checksum}.safetensors"
+    path = original_of(folder, checksum)
     if not _whole(path):
         levels = on_grid(x)
         exact = torch.equal(pixels(levels, x), x)

@@ -8,6 +8,11 @@ from safetensors import SafetensorError, safe_open
 ORIGINALS, ADVERSARIAL, PICTURES = "originals", "adversarial", "pictures"
 
 
+def original_of(folder: Path, checksum: str) -> Path:
+    """The file of an original in a store's folder."""
+    return folder / ORIGINALS / f"{checksum}.safetensors"
+
+
 def tensor_size(path: Path) -> int:
     """How many numbers the image of a safetensors file has, by its header; OSError if it is not there or damaged."""
     try:

@@ -3,12 +3,12 @@
 from dowse.report.html.thumbnails import Pixels
 from dowse.store import Row, Store
 from dowse.store.image_files import read_image
-from dowse.store.places import ORIGINALS
+from dowse.store.places import original_of
 
 
 def original(store: Store, row: Row) -> Pixels:
     """The original of a row, (C, H, W) in [0, 1]; OSError if it is not there or damaged."""
-    return read_image(store.folder / ORIGINALS / f"{row.checksum}.safetensors")
+    return read_image(original_of(store.folder, row.checksum))
 
 
 def adversarial(store: Store, row: Row) -> Pixels:
