@@ -19,14 +19,13 @@ from dowse.report import compare_stores, write_html, write_text
 from dowse.report.data.gather import gather
 from dowse.report.data.names import short_captions, short_target
 from dowse.report.data.statistics import compare_rows
-from dowse.report.html import stored_pictures
 from dowse.report.html.gallery import collect
 from dowse.report.html.script_data import script_data
 from dowse.report.html.thumbnails import data_address, round_factor
 from dowse.report.html.traces import thin
 from dowse.report.text.latex import escape as latex_escape
 from dowse.store import Store, StoreError, StoreWriter
-from dowse.store.images import save_adversarial
+from dowse.store.images import original_of, read_pixels, save_adversarial
 from dowse.wording import p_value, percent, plural, queries
 from tests.stores import CELL, Made, data_of, make_store
 
@@ -345,16 +344,15 @@ def test_a_page_reads_the_pictures_of_a_store_as_the_store_does(tmp_path: Path) 
         for row in rows:
             found = store.adversarial(row)
             assert found is not None
-            assert torch.equal(torch.from_numpy(stored_pictures.original(store, row)), store.original(row))
-            assert torch.equal(torch.from_numpy(stored_pictures.adversarial(store, row)), found)
+            original = read_pixels(original_of(store.folder, row.checksum))
+            assert torch.equal(torch.from_numpy(original), store.original(row))
+            assert torch.equal(torch.from_numpy(read_pixels(store.folder / str(row.file))), found)
         (store.folder / str(rows[0].file)).write_bytes(b"damaged")
         with pytest.raises(OSError, match="damaged"):
-            stored_pictures.adversarial(store, rows[0])
-        with pytest.raises(OSError, match="kept"):
-            stored_pictures.adversarial(store, replace(rows[1], file=None))
+            read_pixels(store.folder / str(rows[0].file))
         levels = torch.randint(256, (3, 5, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-        drawn = replace(rows[1], file=save_adversarial(store.folder, rows[1].run, 99, levels))
-        assert torch.equal(torch.from_numpy(stored_pictures.adversarial(store, drawn)), levels.float() / 255)
+        drawn = store.folder / save_adversarial(store.folder, rows[1].run, 99, levels)
+        assert torch.equal(torch.from_numpy(read_pixels(drawn)), levels.float() / 255)
 
 
 def test_traces_are_thinned_to_their_ends() -> None:

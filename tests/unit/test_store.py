@@ -22,7 +22,7 @@ from dowse.images.image_set import Entry
 from dowse.machine.locks import LifeLock, is_held
 from dowse.store import Row, Store, StoreError, StoreWriter, images, schema
 from dowse.store.events import Ended, NewAnswer, Replayed, Restarted, Round
-from dowse.store.places import original_of
+from dowse.store.images import original_of
 from dowse.store.reader import lock_of
 from dowse.store.traces import pack
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dowse.machine.locks import is_held
 from dowse.maths.radius import paper_radius
-from dowse.store import traces
+from dowse.store import images, traces
 from dowse.store.counted import Counted, count_rows
-from dowse.store.places import original_of, tensor_size
 from dowse.store.row import OF_THE_TASK, Row
 from dowse.store.schema import NUMBER_BITS, connect, explained
 
@@ -209,7 +208,7 @@ class Store:
 
     def dimension(self, row: Row) -> int:
         """How many numbers the original of a row has, from its file's header; OSError if it is not there or damaged."""
-        return tensor_size(original_of(self.folder, row.checksum))
+        return images.tensor_size(images.original_of(self.folder, row.checksum))
 
     def radius(self, content: Mapping[str, Any], rows: Iterable[Row]) -> float:
         """The radius of a run's ball; where none was named it may depend on the images' dimension, which an original
@@ -224,14 +223,10 @@ class Store:
 
     def original(self, row: Row) -> "Tensor":
         """The original of a row, (C, H, W) in [0, 1]."""
-        from dowse.store import images
-
-        return images.load_image(original_of(self.folder, row.checksum))
+        return images.load_image(images.original_of(self.folder, row.checksum))
 
     def adversarial(self, row: Row) -> "Tensor | None":
         """The adversarial image of a row, (C, H, W) in [0, 1], None if none was found or saved."""
-        from dowse.store import images
-
         return None if row.file is None else images.load_image(self.folder / row.file)
 
     def _skipped_places(self, run: str) -> set[int]:

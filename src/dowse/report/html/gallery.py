@@ -9,6 +9,7 @@ from dowse.images.class_names import class_name
 from dowse.report.data.model import Group, Report
 from dowse.report.html.traces import Carried, carry
 from dowse.store import Row, Store
+from dowse.store.images import original_of, read_pixels
 from dowse.wording import rounded
 
 if TYPE_CHECKING:  # a page without pictures does without the libraries that read them
@@ -98,12 +99,11 @@ def _strip(
     gallery: Gallery, store: Store, place: str, group: Group, name: str, rows: dict[int, Row]
 ) -> dict[str, Any] | None:
     """One image and what every method made of it; None if none of the pictures can be read."""
-    from dowse.report.html import stored_pictures
     from dowse.report.html.thumbnails import data_address, magnified, round_factor
 
     first = _first(rows)
     try:
-        original = stored_pictures.original(store, first)
+        original = read_pixels(original_of(store.folder, first.checksum))
     except MISSING:
         return None
     gallery.pictures.setdefault(name, data_address(original))
@@ -134,12 +134,10 @@ def _strip(
 
 def _adversarial(store: Store, row: Row, original: "Pixels") -> "Pixels | None":
     """The adversarial image of a row, None if there is none that can be shown beside the original."""
-    from dowse.report.html import stored_pictures
-
-    if not _has_picture(row):
+    if row.file is None or not row.success:
         return None
     try:
-        image = stored_pictures.adversarial(store, row)
+        image = read_pixels(store.folder / row.file)
     except MISSING:
         return None
     return image if image.shape == original.shape else None
