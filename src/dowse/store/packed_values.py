@@ -3,21 +3,23 @@
 import math
 import re
 from contextlib import suppress
+from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from dowse.core.outcome import End
 from dowse.experiment.spec import id_of
 from dowse.store.packed import PackedRun, PackedSession
-from dowse.store.row import Row
+from dowse.store.reader import RunInfo
+from dowse.store.row import Row, type_of
 
 NEEDED = ("target", "image_set", "method", "options", "norm", "eps", "seed", "loss", "surrogate")
-BESIDE = {"target_name": str, "backend": str, "rows_per_pass": int, "own_labels": bool}
 COUNTS = ("position", "queries", "sent", "budget", "saved_queries", "verified")
 WHOLE = 1e15
 LARGEST = 2**63 - 1
 CHANGED = "the file was changed or damaged; get it anew, or pack its store again"
-_HINTS = get_type_hints(Row)
+_HINTS, _OF_A_RUN = get_type_hints(Row), get_type_hints(RunInfo)
+_KNOWN_BESIDE = {one.name: type_of(_OF_A_RUN[one.name]) for one in fields(RunInfo) if one.default is not MISSING}
 _CHECKSUM = re.compile(r"[0-9A-Za-z_-]{1,64}")  # a file is named by it
 
 
@@ -68,8 +70,8 @@ def checked_run(said: dict[str, Any]) -> PackedRun:
     if id_of(content) != said["run"]:
         raise Refused(f"run {said['run']!r} does not have the hash of its content: {CHANGED}")
     if beside is not None:
-        _check_names(beside, BESIDE, ())
-        beside = {name: _value(name, value, BESIDE[name]) for name, value in beside.items()}
+        _check_names(beside, _KNOWN_BESIDE, ())
+        beside = {name: _value(name, value, _KNOWN_BESIDE[name]) for name, value in beside.items()}
     if made["budget"] < 0 or made["count"] < 0:
         raise Refused(f"budget={made['budget']} and count={made['count']} count and cannot be below 0: {CHANGED}")
     skipped = {}

@@ -123,13 +123,13 @@ class Row:
         return {name: getattr(self, name) for name in COLUMNS}
 
 
-def _type_of(hint: Any) -> Any:
+def type_of(hint: Any) -> Any:
     """The type of a field's value where it has one: of `int | None` it is int."""
     return next((one for one in get_args(hint) if one is not type(None)), hint)
 
 
 _SQL = {int: "INTEGER", bool: "INTEGER", float: "REAL", str: "TEXT", End: "TEXT"}
-_TYPES = {name: _type_of(hint) for name, hint in get_type_hints(Row).items()}
+_TYPES = {name: type_of(hint) for name, hint in get_type_hints(Row).items()}
 _MADE = {name: kind for name, kind in _TYPES.items() if kind in (bool, End)}  # SQLite has no such types
 OF_THE_TASK = ("run", "position", "name")
 """The fields of a row that the table of tasks has."""

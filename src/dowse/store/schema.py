@@ -3,12 +3,12 @@
 import errno
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dowse.store.row import COLUMNS
+from dowse.store.row import COLUMNS, Row
 
 FILE = "dowse.sqlite"
 VERSION = 2
@@ -78,6 +78,18 @@ def in_memory() -> sqlite3.Connection:
 def answer_keys(task: int) -> tuple[int, int]:
     """The first and the last key of a task's answers."""
     return task << NUMBER_BITS, (task + 1 << NUMBER_BITS) - 1
+
+
+def marks(values: Collection[object]) -> str:
+    """The marks that stand for values in a statement."""
+    return ", ".join("?" * len(values))
+
+
+def put_row(database: sqlite3.Connection, row: Row) -> None:
+    """Write a row, in place of the one that its task may have."""
+    values = row.values()
+    names = ", ".join(f'"{name}"' for name in values)
+    database.execute(f"INSERT OR REPLACE INTO rows ({names}) VALUES ({marks(values)})", tuple(values.values()))
 
 
 @contextmanager
