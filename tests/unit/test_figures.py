@@ -11,7 +11,7 @@ from scipy import stats
 from dowse.api import attack
 from dowse.errors import InputError, TargetFailedError
 from dowse.figures import bootstrap_bands, figure1a, figure1b, figure1c, figure1de, figure2
-from dowse.figures.attack_path import cosines, follow, true_gradients
+from dowse.figures.attack_path import follow, row_cosines, true_gradients
 from dowse.figures.figure_settings import FigureSettings
 from dowse.figures.panel import Laboratory
 from dowse.figures.scene import Scene
@@ -58,7 +58,7 @@ class _Broken(torch.nn.Module):
 def test_cosines_of_rows():
     a = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     b = torch.tensor([[-3.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    assert cosines(a, b) == pytest.approx([-1, math.sqrt(0.5), 0])
+    assert row_cosines(a, b) == pytest.approx([-1, math.sqrt(0.5), 0])
 
 
 def test_watching_changes_nothing():

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.figures import contact_sheet as picture
-from dowse.figures.contact_sheet import Attempt, Row, contact_sheet
+from dowse.figures.contact_sheet import Attempt, Strip, contact_sheet
 from dowse.report.html.thumbnails import round_factor
 
 GREY = torch.full((3, 224, 224), 0.4)
@@ -17,7 +17,7 @@ def attempt(δ: float | Tensor = 0.01, queries: int = 12, fooled: bool | None = 
     return Attempt(image + δ, "something else", queries, fooled)
 
 
-def draw(rows: list[Row], folder: Path, **options: object) -> Image.Image:
+def draw(rows: list[Strip], folder: Path, **options: object) -> Image.Image:
     with Image.open(contact_sheet(rows, folder / "new" / "sheet.png", **options)) as sheet:
         return sheet.convert("RGB")
 
@@ -30,7 +30,7 @@ def tile(sheet: Image.Image, column: int, dx: int = 112, dy: int = 112) -> tuple
 
 def test_tiles_show_original_magnified_perturbation_and_result(tmp_path: Path) -> None:
     δ = torch.tensor([0.03, -0.01, 0.0]).view(3, 1, 1)
-    sheet = draw([Row(GREY, "grey", {"prgf": attempt(δ)})], tmp_path, magnification=10)
+    sheet = draw([Strip(GREY, "grey", {"prgf": attempt(δ)})], tmp_path, magnification=10)
     assert tile(sheet, 0) == (102, 102, 102)
     assert tile(sheet, 1) == (204, 102, 128)
     assert tile(sheet, 2) == (110, 99, 102)
@@ -38,15 +38,15 @@ def test_tiles_show_original_magnified_perturbation_and_result(tmp_path: Path) -
 
 @pytest.mark.parametrize(("fooled", "colour"), [(True, picture.GREEN), (False, picture.RED), (None, picture.GREY)])
 def test_the_frame_tells_the_verdict(fooled: bool | None, colour: str, tmp_path: Path) -> None:
-    sheet = draw([Row(GREY, "grey", {"prgf": attempt(fooled=fooled)})], tmp_path)
+    sheet = draw([Strip(GREY, "grey", {"prgf": attempt(fooled=fooled)})], tmp_path)
     assert tile(sheet, 2, dy=2) == ImageColor.getrgb(colour)
 
 
 def test_every_image_and_method_gets_its_place(tmp_path: Path) -> None:
-    one = Row(GREY, "grey", {"rgf": attempt()})
-    both = Row(GREY, "grey", {"rgf": attempt(), "prgf": attempt()})
+    one = Strip(GREY, "grey", {"rgf": attempt()})
+    both = Strip(GREY, "grey", {"rgf": attempt(), "prgf": attempt()})
     small = draw([one], tmp_path)
-    large = draw([one, both, Row(GREY, "not attacked", {})], tmp_path)
+    large = draw([one, both, Strip(GREY, "not attacked", {})], tmp_path)
     assert large.width - small.width == 2 * picture.SIDE + picture.GAP + picture.GUTTER
     assert large.height - small.height == 2 * (picture.SIDE + picture.CAPTION)
 
@@ -54,7 +54,7 @@ def test_every_image_and_method_gets_its_place(tmp_path: Path) -> None:
 def test_small_images_keep_sharp_pixels(tmp_path: Path) -> None:
     image = torch.zeros(3, 32, 32)
     image[:, ::2] = 1
-    sheet = draw([Row(image, "stripes", {"rgf": attempt(0.0, image=image)})], tmp_path)
+    sheet = draw([Strip(image, "stripes", {"rgf": attempt(0.0, image=image)})], tmp_path)
     assert {tile(sheet, 0, dy=dy) for dy in range(56, 112)} == {(0, 0, 0), (255, 255, 255)}
 
 
@@ -81,8 +81,8 @@ def test_long_text_is_shortened_to_its_place() -> None:
 
 
 def test_titles_of_any_length_fit(tmp_path: Path) -> None:
-    plain = draw([Row(GREY, "grey", {"rgf": attempt()})], tmp_path)
-    titled = draw([Row(GREY, "grey", {"rgf": attempt()})], tmp_path, title="long " * 80, subtitle="longer " * 80)
+    plain = draw([Strip(GREY, "grey", {"rgf": attempt()})], tmp_path)
+    titled = draw([Strip(GREY, "grey", {"rgf": attempt()})], tmp_path, title="long " * 80, subtitle="longer " * 80)
     assert titled.width == plain.width
     right = titled.crop((titled.width - picture.MARGIN, 0, titled.width, picture.MARGIN + 90))
     assert right.getcolors() == [(right.width * right.height, (255, 255, 255))]
@@ -93,6 +93,6 @@ def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
         contact_sheet([], tmp_path / "sheet.png")
     other = Attempt(torch.zeros(3, 32, 32), "x", 1, True)
     with pytest.raises(InputError, match=r"row 0 has rgf of shape \(3, 32, 32\)"):
-        contact_sheet([Row(GREY, "grey", {"rgf": other})], tmp_path / "sheet.png")
+        contact_sheet([Strip(GREY, "grey", {"rgf": other})], tmp_path / "sheet.png")
     with pytest.raises(InputError, match=r"row 0 has image of shape \(224, 224\)"):
-        contact_sheet([Row(GREY[0], "grey", {})], tmp_path / "sheet.png")
+        contact_sheet([Strip(GREY[0], "grey", {})], tmp_path / "sheet.png")

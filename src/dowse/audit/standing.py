@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dowse.core.outcome import End
-from dowse.report.data.model import Entry, Group, Table
+from dowse.report.data.model import Group, Table, TableEntry
 from dowse.report.data.statistics import Interval, Point, median_interval, success_curve, wilson
 from dowse.store import Row
 
@@ -131,7 +131,7 @@ def standing_of(table: Table, group: Group) -> Standing:
     """How the model of a group stands. A picture that any run found wrong unchanged is wrong."""
     rows = [(entry, row) for entry in group.entries for row in entry.counted.rows if not row.end.failed]
     wrong = {row.checksum for _, row in rows if row.end is End.ALREADY_WRONG}
-    found: dict[str, list[tuple[Entry, Row]]] = {}
+    found: dict[str, list[tuple[TableEntry, Row]]] = {}
     for entry, row in sorted(rows, key=lambda one: one[1].position):
         if row.checksum not in wrong:
             found.setdefault(row.checksum, []).append((entry, row))
@@ -156,7 +156,7 @@ def standing_of(table: Table, group: Group) -> Standing:
     )
 
 
-def _strongest(looks: Sequence[tuple[Entry, Row]]) -> Picture:
+def _strongest(looks: Sequence[tuple[TableEntry, Row]]) -> Picture:
     """A picture and the attack that took the fewest queries; of equals the first of the portfolio."""
     entry, row = min(looks, key=lambda one: _taken(one[1]))
     fell = row.success

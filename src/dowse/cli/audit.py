@@ -10,7 +10,7 @@ import typer
 from dowse.cli.execute import execute
 from dowse.cli.failing import FAILED, computing
 from dowse.cli.manner import Manner
-from dowse.cli.options import Group, group_of, settings_group, taking, whole
+from dowse.cli.options import OptionGroup, group_of, settings_group, taking, whole
 from dowse.cli.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ NOT_MET = 3
 OWN = ("norm", "budget", "surrogate", "step", "loss", "targeted")  # settings that an audit says otherwise, or never
 
 
-def _without(group: Group, *names: str) -> Group:
-    return Group([one for one in group.options if one.name not in names], group.gather)
+def _without(group: OptionGroup, *names: str) -> OptionGroup:
+    return OptionGroup([one for one in group.options if one.name not in names], group.gather)
 
 
 @taking(

@@ -15,8 +15,7 @@ from dowse.cli.failing import computing
 if TYPE_CHECKING:
     from dowse.figures.contact_sheet import Attempt
     from dowse.running.run_under_way import Finished
-    from dowse.store import Store
-    from dowse.store.row import Row as StoredRow
+    from dowse.store import Row, Store
 
 TARGET, SURROGATE = "imagenet_mobilenetv2", "imagenet_efficientnet_lite0"
 METHODS = (
@@ -113,7 +112,7 @@ def demo(
 def _draw(out: Path, finished: "Sequence[Finished]", shown: Show, subtitle: str) -> Path:
     """One picture, out/demo.png, of the first attacked images under every method, from the store in `out`."""
     from dowse.core.outcome import End
-    from dowse.figures.contact_sheet import Row, contact_sheet
+    from dowse.figures.contact_sheet import Strip, contact_sheet
     from dowse.images.class_names import class_name, class_names
     from dowse.store import Store
 
@@ -123,7 +122,7 @@ def _draw(out: Path, finished: "Sequence[Finished]", shown: Show, subtitle: str)
     first = [row for row in done if row.end is not End.ALREADY_WRONG][:ROWS]
     with Store(out) as store:
         sheet = [
-            Row(
+            Strip(
                 store.original(one),
                 class_name(names, one.label),
                 {title: _attempt(store, found[one.position], names) for title, found in by_title.items()},
@@ -133,7 +132,7 @@ def _draw(out: Path, finished: "Sequence[Finished]", shown: Show, subtitle: str)
     return contact_sheet(sheet, out / "demo.png", title=shown.title, subtitle=subtitle)
 
 
-def _attempt(store: "Store", row: "StoredRow", names: Sequence[str]) -> "Attempt":
+def _attempt(store: "Store", row: "Row", names: Sequence[str]) -> "Attempt":
     from dowse.figures.contact_sheet import Attempt
     from dowse.images.class_names import class_name
 

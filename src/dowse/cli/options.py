@@ -12,7 +12,7 @@ from dowse.settings import ExperimentSettings, Setting, settings_of
 
 
 @dataclass(frozen=True)
-class Group:
+class OptionGroup:
     """Options that reach a command together.
 
     Attributes:
@@ -24,7 +24,7 @@ class Group:
     gather: Callable[..., Any]
 
 
-def taking(**groups: Group) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def taking(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let typer see the options of each group in place of the argument of that name."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -45,17 +45,17 @@ def taking(**groups: Group) -> Callable[[Callable[..., None]], Callable[..., Non
     return decorate
 
 
-def group_of(kind: type[Any]) -> Group:
+def group_of(kind: type[Any]) -> OptionGroup:
     """The fields of a dataclass, each Annotated with its typer.Option, as the options that make one."""
-    return Group([_parameter(one.name, one.type, one.default) for one in fields(kind)], kind)
+    return OptionGroup([_parameter(one.name, one.type, one.default) for one in fields(kind)], kind)
 
 
-def settings_group(panel: str, kind: Any = ExperimentSettings) -> Group:
+def settings_group(panel: str, kind: Any = ExperimentSettings) -> OptionGroup:
     """The settings of a dataclass as options; the command gets those that have a value, as TOML would say them."""
     settings = settings_of(kind)
     order = sorted(settings, key="surrogate".__ne__)  # which most commands need, comes first
     options = [_option(name, settings[name], panel) for name in order]
-    return Group(options, lambda **values: {name: value for name, value in values.items() if value is not None})
+    return OptionGroup(options, lambda **values: {name: value for name, value in values.items() if value is not None})
 
 
 def _option(name: str, setting: Setting, panel: str) -> Parameter:

@@ -12,14 +12,14 @@ from dowse.core.detection import Memory
 from dowse.core.target import as_target
 
 
-class Noise(NamedTuple):
+class CraftedNoise(NamedTuple):
     """Two kinds of noise for each of n images, (n, C, H, W) each: of one step, and of several."""
 
     fgsm: Tensor
     mi_fgsm: Tensor
 
 
-def craft(net: nn.Module, x: Tensor, eps: float, *, steps: int = 5) -> Noise:
+def craft(net: nn.Module, x: Tensor, eps: float, *, steps: int = 5) -> CraftedNoise:
     """Noise that raises the cross-entropy of the net's own label, each pixel within ±eps, x + noise in [0, 1].
 
     The fast gradient sign method (Goodfellow et al. 2015) and the momentum iterative one (Dong et al. 2018) with decay
@@ -43,7 +43,7 @@ def craft(net: nn.Module, x: Tensor, eps: float, *, steps: int = 5) -> Noise:
             fgsm = _kept(x, eps * gradient.sign())
         momentum += gradient / gradient.abs().mean((1, 2, 3), keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
         noise = _kept(x, (noise + eps / steps * momentum.sign()).clamp(-eps, eps))
-    return Noise(fgsm, noise)
+    return CraftedNoise(fgsm, noise)
 
 
 def _kept(x: Tensor, noise: Tensor) -> Tensor:

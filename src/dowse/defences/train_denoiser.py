@@ -64,7 +64,7 @@ class Training:
             count(crop=self.crop)
 
 
-class Step(NamedTuple):
+class TrainingStep(NamedTuple):
     """A step of the training: its number, from 1, and the loss before it; that of step 1 is the loss undefended."""
 
     number: int
@@ -93,7 +93,7 @@ class Learner:
         self.rng = torch.Generator().manual_seed(training.seed)
         self.losses: list[float] = []
 
-    def run(self, images: Tensor, noise: Tensor) -> Iterator[Step]:
+    def run(self, images: Tensor, noise: Tensor) -> Iterator[TrainingStep]:
         """Train to the end on clean images, (n, 3, H, W), and their noise, (kinds, n, 3, H, W); yields each step."""
         self.unet.train()
         steps, warm_up = self.training.steps, self.training.warm_up
@@ -116,7 +116,7 @@ class Learner:
             loss.backward()
             self.optimizer.step()
             self.losses.append(float(loss.detach()))
-            yield Step(len(self.losses), self.losses[-1])
+            yield TrainingStep(len(self.losses), self.losses[-1])
 
     def begin_with(self, unet: DenoisingUNet) -> None:
         """Take over the weights of another U-Net of the same shape before the first step."""

@@ -39,7 +39,7 @@ def true_gradients(target: nn.Module, points: Tensor, labels: Tensor) -> Tensor:
     return torch.stack([outcome.value for outcome in result.outcomes])
 
 
-def cosines(a: Tensor, b: Tensor) -> list[float]:
+def row_cosines(a: Tensor, b: Tensor) -> list[float]:
     """The cosine of each row of a to the same row of b, (n, *s) and (n, *s) -> n numbers; 0 for a zero row."""
     a, b = a.flatten(1).double(), b.flatten(1).double()
     lengths = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(b, dim=1)
@@ -179,8 +179,8 @@ def follow(scene: Scene, setting: FigureSettings, index: int, lambdas: Sequence[
         queries=outcome.queries,
         alpha=[step.alpha for step in steps],
         lam=[step.lam for step in steps],
-        transfer=cosines(torch.stack([step.transfer for step in steps]), truth),
-        estimated=cosines(torch.stack([step.estimate for step in steps]), truth),
+        transfer=row_cosines(torch.stack([step.transfer for step in steps]), truth),
+        estimated=row_cosines(torch.stack([step.estimate for step in steps]), truth),
         fixed=_fixed(scene, setting, points, label.expand(len(points)), truth, lambdas),
     )
 
@@ -196,5 +196,5 @@ def _fixed(
             scene.target, points, labels, method=PRGF(q=q, lam=λ), surrogate=scene.surrogate, norm=setting.norm,
             seed=setting.seed,
         )  # fmt: skip
-        columns.append(cosines(made.gradient, truth))
+        columns.append(row_cosines(made.gradient, truth))
     return [list(row) for row in zip(*columns, strict=True)]

@@ -127,7 +127,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Row:
+class Strip:
     """One image and what each method, by name, made of it; a method may be missing."""
 
     image: Tensor
@@ -138,26 +138,26 @@ class Row:
 
 
 def contact_sheet(
-    rows: Sequence[Row],
+    strips: Sequence[Strip],
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
     subtitle: str | None = None,
     magnification: float | None = None,
 ) -> Path:
-    """Draw the rows into one PNG file and return its path.
+    """Draw the strips into one PNG file and return its path.
 
     Perturbations are drawn around mid grey, all of them `magnification` times their size, by default a round
     number chosen for the sheet, so that their strengths can be compared; the factor stands in the heading. The
-    methods stand side by side in the order in which the rows first name them.
+    methods stand side by side in the order in which the strips first name them.
     """
-    _check(rows)
-    methods = list(dict.fromkeys(method for row in rows for method in row.attempts))
-    perturbations = [attempt.adversarial - row.image for row in rows for attempt in row.attempts.values()]
+    _check(strips)
+    methods = list(dict.fromkeys(method for strip in strips for method in strip.attempts))
+    perturbations = [attempt.adversarial - strip.image for strip in strips for attempt in strip.attempts.values()]
     factor = magnification if magnification is not None else round_factor(perturbations)
     top = MARGIN + (44 if title else 0) + (32 if subtitle else 0) + (20 if title or subtitle else 0)
     width = 2 * MARGIN + SIDE + len(methods) * (GUTTER + 2 * SIDE + GAP)
-    height = top + HEADING + len(rows) * (SIDE + CAPTION) + MARGIN - 30
+    height = top + HEADING + len(strips) * (SIDE + CAPTION) + MARGIN - 30
     sheet = Canvas(width, height, PAPER)
     inside = width - 2 * MARGIN
     if title:
@@ -169,14 +169,14 @@ def contact_sheet(
 
     sheet.text((MARGIN, top + HEADING - 14), "original", 15, QUIET)
     for column, method in enumerate(methods):
-        _draw_heading(sheet, _column(column), top, method, rows, factor)
-    for index, row in enumerate(rows):
+        _draw_heading(sheet, _column(column), top, method, strips, factor)
+    for index, strip in enumerate(strips):
         y = top + HEADING + index * (SIDE + CAPTION)
-        sheet.tile(to_picture(row.image, SIDE), MARGIN, y, SIDE)
-        sheet.text((MARGIN, y + SIDE + 26), row.label, 17, INK, weight="bold", width=SIDE)
+        sheet.tile(to_picture(strip.image, SIDE), MARGIN, y, SIDE)
+        sheet.text((MARGIN, y + SIDE + 26), strip.label, 17, INK, weight="bold", width=SIDE)
         for column, method in enumerate(methods):
-            if method in row.attempts:
-                _draw_attempt(sheet, _column(column), y, row.image, row.attempts[method], factor)
+            if method in strip.attempts:
+                _draw_attempt(sheet, _column(column), y, strip.image, strip.attempts[method], factor)
     sheet.save(Path(path))
     return Path(path)
 
@@ -186,9 +186,9 @@ def _column(index: int) -> int:
     return MARGIN + SIDE + GUTTER + index * (2 * SIDE + GAP + GUTTER)
 
 
-def _draw_heading(sheet: Canvas, x: int, top: int, method: str, rows: Sequence[Row], factor: float) -> None:
+def _draw_heading(sheet: Canvas, x: int, top: int, method: str, strips: Sequence[Strip], factor: float) -> None:
     width = 2 * SIDE + GAP
-    attempts = [row.attempts[method] for row in rows if method in row.attempts]
+    attempts = [strip.attempts[method] for strip in strips if method in strip.attempts]
     sheet.line(x, top, x + width, top, INK, 2)
     sheet.text((x, top + 34), method, 21, INK, weight="bold", width=width)
     sheet.text((x, top + 59), _summary(attempts), 15, QUIET, width=width)
@@ -229,12 +229,12 @@ def _summary(attempts: Sequence[Attempt]) -> str:
     return words + (f", median {median:,.0f} queries" if math.isfinite(median) else "")
 
 
-def _check(rows: Sequence[Row]) -> None:
-    if not rows:
+def _check(strips: Sequence[Strip]) -> None:
+    if not strips:
         raise InputError("a contact sheet needs at least one row, got none")
-    for index, row in enumerate(rows):
-        for name, pixels in (("image", row.image), *((m, a.adversarial) for m, a in row.attempts.items())):
-            if pixels.ndim != 3 or pixels.shape[0] != 3 or pixels.shape != row.image.shape:
+    for index, strip in enumerate(strips):
+        for name, pixels in (("image", strip.image), *((m, a.adversarial) for m, a in strip.attempts.items())):
+            if pixels.ndim != 3 or pixels.shape[0] != 3 or pixels.shape != strip.image.shape:
                 raise InputError(
                     f"row {index} has {name} of shape {tuple(pixels.shape)}; expected RGB pixels (3, H, W), "
                     f"the same for all of the row"

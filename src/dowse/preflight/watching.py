@@ -23,7 +23,7 @@ MOVES = {
 DRAWS = ("Random", "Bernoulli", "Multinomial")  # how ONNX's begin that draw
 
 
-class Seen(NamedTuple):
+class Behaviour(NamedTuple):
     """What was seen; False also where nothing can be.
 
     Attributes:
@@ -35,18 +35,18 @@ class Seen(NamedTuple):
     draws: bool = False
 
 
-def learn_by_nothing(oracle: Oracle, like: Tensor) -> Seen:
+def learn_by_nothing(oracle: Oracle, like: Tensor) -> Behaviour:
     """Have an oracle learn K from a pass of no rows, and watch the target meanwhile; like is one image, (*s)."""
     before, watch = global_randomness(), _Watch()
     with _not_compiled(), watch:
         oracle.learn_classes(like)
     target = oracle.target
     if oracle.classes is None or (isinstance(target, AdaptedTarget) and target.read.adapted):
-        return Seen()  # it takes no such pass, or probabilities become what is expected of it
+        return Behaviour()  # it takes no such pass, or probabilities become what is expected of it
     if isinstance(target, OnnxTarget):
         names = target.operations()
-        return Seen(_ends_in_softmax(names), any(name.startswith(DRAWS) for name in names))
-    return Seen(_ends_in_softmax(watch.names), watch.drew or global_randomness() != before)
+        return Behaviour(_ends_in_softmax(names), any(name.startswith(DRAWS) for name in names))
+    return Behaviour(_ends_in_softmax(watch.names), watch.drew or global_randomness() != before)
 
 
 def _not_compiled() -> AbstractContextManager[object]:

@@ -22,8 +22,8 @@ from dowse.running.run_under_way import Finished, RunUnderWay
 from dowse.store import StoreWriter
 
 
-class Manner(TypedDict, total=False):
-    """How plans are run, whatever they are.
+class HowToRun(TypedDict, total=False):
+    """How plans are run, whatever they are; what is left out is as said here.
 
     Attributes:
         report: Who is told.
@@ -42,21 +42,21 @@ class Manner(TypedDict, total=False):
     interrupt: Interrupt | None
 
 
-def run_experiment(experiment: Experiment, out: Path, engine: Engine, **manner: Unpack[Manner]) -> list[Finished]:
+def run_experiment(experiment: Experiment, out: Path, engine: Engine, **how: Unpack[HowToRun]) -> list[Finished]:
     """Run every run of an experiment, or go on with it, and leave the rows in the folder `out`.
 
     Args:
         experiment: What to run.
         out: The store's folder.
         engine: Where the attacks take place.
-        manner: How.
+        how: See HowToRun.
 
     Returns:
         What became of each run, in the order of the grid.
     """
     images = open_images(experiment.images.path, experiment.images.labels)
     plans = plans_of(experiment, images, engine.input_shape)
-    return run_plans(plans, images, experiment.images, out, engine, save=experiment.save, **manner)
+    return run_plans(plans, images, experiment.images, out, engine, save=experiment.save, **how)
 
 
 def run_plans(
@@ -67,7 +67,7 @@ def run_plans(
     engine: Engine,
     *,
     save: Save = "safetensors",
-    **manner: Unpack[Manner],
+    **how: Unpack[HowToRun],
 ) -> list[Finished]:
     """Run plans on an image set that is open, as `run_experiment` does those of a file.
 
@@ -78,12 +78,12 @@ def run_plans(
         out: The store's folder.
         engine: Where the attacks take place.
         save: What becomes of adversarial images.
-        manner: How.
+        how: See HowToRun.
     """
-    report, interrupt = manner.get("report") or Reporter(), manner.get("interrupt") or Interrupt()
-    log_answers, device = manner.get("log_answers", True), manner.get("device", "cpu")
+    report, interrupt = how.get("report") or Reporter(), how.get("interrupt") or Interrupt()
+    log_answers, device = how.get("log_answers", True), how.get("device", "cpu")
     finished = []
-    with StoreWriter(out, manner.get("command", ()), keep_answers=manner.get("keep_answers", False)) as store:
+    with StoreWriter(out, how.get("command", ()), keep_answers=how.get("keep_answers", False)) as store:
         backends = Backends(plans, len(images), store, engine, device, report.message)
         for plan in plans:
             size, channels = table.fitting(engine.input_shape(plan.spec.target))

@@ -12,7 +12,7 @@ from dowse.targets.pixels import Pixels
 
 Array = NDArray[Any]
 
-DATATYPES: dict[str, PixelType] = {"FP32": "float32", "FP16": "float16", "FP64": "float64", "UINT8": "uint8"}
+PIXEL_TYPES: dict[str, PixelType] = {"FP32": "float32", "FP16": "float16", "FP64": "float64", "UINT8": "uint8"}
 """The Open Inference Protocol's names of the element types that images can have."""
 
 
@@ -21,13 +21,13 @@ def form_of(shape: Sequence[int | None] | None, datatype: str, image: Sequence[i
 
     `shape` has None where a size is free, may lack the batch's axis, and is None where the model declares none.
     """
-    choose("datatype", datatype, DATATYPES)
+    choose("datatype", datatype, PIXEL_TYPES)
     layout = options.layout or _infer_layout(shape, image[0])
     _check_fits(shape, layout, image)
     for name, values in (("mean", options.mean), ("std", options.std)):
         if values is not None and len(values) not in (1, image[0]):
             raise InputError(f"{name} must be one number or {image[0]}, one for each channel, got {len(values)}")
-    return Pixels("numpy", layout, DATATYPES[datatype], scale=options.scale, mean=options.mean, std=options.std)
+    return Pixels("numpy", layout, PIXEL_TYPES[datatype], scale=options.scale, mean=options.mean, std=options.std)
 
 
 T = TypeVar("T")

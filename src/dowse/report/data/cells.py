@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dowse.report.data.model import Entry, Group, Numbers, Table
+from dowse.report.data.model import Group, Numbers, Table, TableEntry
 from dowse.report.data.statistics import Interval
 from dowse.wording import NONE, percent, plural, queries
 
@@ -117,14 +117,14 @@ def best(values: list[float], *, largest: bool) -> set[int]:
     return {i for i, value in enumerate(values) if value == top and math.isfinite(top)}
 
 
-def _best(measure: Measure, entries: list[Entry]) -> set[str]:
+def _best(measure: Measure, entries: list[TableEntry]) -> set[str]:
     """The runs that are best as the table shows them: what reads the same is a tie."""
     values = [measure.value(entry.numbers) for entry in entries]
     shown = {measure.text(values[i]) for i in best(values, largest=measure.largest)}
     return {entry.run.id for entry, value in zip(entries, values, strict=True) if measure.text(value) in shown}
 
 
-def _cell(measure: Measure, group: Group, entry: Entry, marked: set[str]) -> Cell:
+def _cell(measure: Measure, group: Group, entry: TableEntry, marked: set[str]) -> Cell:
     value = measure.value(entry.numbers)
     other = measure is ASR and group.uneven and entry not in group.comparable
     images = plural(entry.numbers.summary.n, "image") if other else ""

@@ -9,7 +9,7 @@ from typing import Any
 from dowse.errors import InputError, count
 from dowse.experiment.spec import PlannedRun
 from dowse.images.class_names import class_names
-from dowse.report.data.model import Entry, Group, Report, Table, measure, queries_a_second
+from dowse.report.data.model import Group, Report, Table, TableEntry, measure, queries_a_second
 from dowse.report.data.names import column_names, own_titles, report_title
 from dowse.store import RunInfo, Store
 
@@ -67,7 +67,7 @@ def gather(
         count(budget=budget)
     sessions = store.sessions()
     began = {session.id: session.started for session in sessions}
-    found: dict[tuple[Any, ...], dict[tuple[str, str], list[Entry]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[Any, ...], dict[tuple[str, str], list[TableEntry]]] = defaultdict(lambda: defaultdict(list))
     for run in runs_of(store, experiment) if plans is None else planned_runs(store, plans):
         allowed = run.budget if budget is None else min(budget, run.budget)
         counted = store.counted(run.id, allowed, run.count)
@@ -76,7 +76,7 @@ def gather(
         numbers = measure(counted.rows, allowed, queries_a_second(counted.stored, began))
         said = run.content
         column = found[said["norm"], said["eps"], allowed, said["targeted"]][said["target"], said["image_set"]]
-        column.append(Entry(run, run.title, counted, numbers))
+        column.append(TableEntry(run, run.title, counted, numbers))
     if not found:
         raise InputError(
             f"the store in {store.folder} holds no image that ended, so there is nothing to report: `dowse status "
@@ -105,7 +105,7 @@ def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
     return tables
 
 
-def _groups(store: Store, columns: Sequence[list[Entry]], classes: Sequence[str] | None) -> list[Group]:
+def _groups(store: Store, columns: Sequence[list[TableEntry]], classes: Sequence[str] | None) -> list[Group]:
     groups = []
     runs = [next((entry.run for entry in entries if entry.run.target_name), entries[0].run) for entries in columns]
     names = column_names(runs)

@@ -42,7 +42,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """A method's run against one target.
 
     Attributes:
@@ -76,9 +76,9 @@ class Group:
     source: str
     classes: tuple[str, ...]
     eps: float
-    entries: list[Entry]
+    entries: list[TableEntry]
 
-    def entry(self, method: str) -> Entry | None:
+    def entry(self, method: str) -> TableEntry | None:
         """The run of a method, None if there is none."""
         return next((entry for entry in self.entries if entry.method == method), None)
 
@@ -93,7 +93,7 @@ class Group:
         return len({frozenset(entry.counted.by_image()) for entry in self.entries}) > 1
 
     @cached_property
-    def comparable(self) -> list[Entry]:
+    def comparable(self) -> list[TableEntry]:
         """The entries that can be ranked: those on the same images, the largest set that two or more attacked.
 
         A lone entry is comparable with itself; where no two attacked the same images, nothing is.
@@ -105,10 +105,10 @@ class Group:
         return [entry for entry in self.entries if images.get(entry.run.id) == largest is not None]
 
     @cached_property
-    def ranked(self) -> list[Entry]:
+    def ranked(self) -> list[TableEntry]:
         """The comparable entries, the smallest median first, among equals the higher success rate."""
 
-        def rank(entry: Entry) -> tuple[float, float, str]:
+        def rank(entry: TableEntry) -> tuple[float, float, str]:
             return entry.numbers.summary.median_queries, -entry.numbers.summary.asr, entry.method
 
         return sorted(self.comparable, key=rank)
@@ -170,7 +170,7 @@ class Report:
         return [(table, group) for table in self.tables for group in table.groups]
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TableEntry]:
         """All runs."""
         return [entry for _, group in self.columns for entry in group.entries]
 

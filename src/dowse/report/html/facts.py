@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dowse.core.outcome import End
-from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.model import Group, Report, Table, TableEntry
 from dowse.report.data.names import ball, norm_sign, short_target
 from dowse.report.html.listings import loss_and_seed
 from dowse.wording import day, minute
@@ -93,7 +93,7 @@ SKIPPED = "The image could not be read and was left out."
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedImages:
     """Images of one run that failed for one reason: whose they are, and each one's name and what went wrong."""
 
     method: str
@@ -106,17 +106,17 @@ class Failed:
         return len(self.images)
 
 
-def failures(report: Report) -> dict[str, list[Failed]]:
+def failures(report: Report) -> dict[str, list[FailedImages]]:
     """Why images were not fooled or were left out: runs and their images by the reason; empty if all went well."""
-    reasons: dict[str, list[Failed]] = defaultdict(list)
+    reasons: dict[str, list[FailedImages]] = defaultdict(list)
     for table, group in report.columns:
         for entry in group.entries:
             for sentence, images in _failed(entry):
-                reasons[sentence].append(Failed(entry.method, f"{group.name}, {norm_sign(table.norm)}", images))
+                reasons[sentence].append(FailedImages(entry.method, f"{group.name}, {norm_sign(table.norm)}", images))
     return dict(reasons)
 
 
-def _failed(entry: Entry) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+def _failed(entry: TableEntry) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     for end in End:
         images = [(row.name, row.cause) for row in (*entry.counted.rows, *entry.counted.failed) if row.end is end]
         if images and end is not End.ADVERSARIAL:

@@ -5,7 +5,7 @@ from typing import Any
 
 from dowse.core.outcome import End
 from dowse.images.class_names import class_name
-from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.model import Group, Report, Table, TableEntry
 from dowse.report.data.names import captions, short_captions
 from dowse.report.data.statistics import Interval
 from dowse.report.html.gallery import Gallery
@@ -58,7 +58,7 @@ def _group(table: Table, group: Group, methods: dict[str, int], gallery: Gallery
     }  # fmt: skip
 
 
-def _entry(table: Table, entry: Entry, methods: dict[str, int], index: dict[str, int]) -> dict[str, Any]:
+def _entry(table: Table, entry: TableEntry, methods: dict[str, int], index: dict[str, int]) -> dict[str, Any]:
     numbers, summary = entry.numbers, entry.numbers.summary
     rows = sorted(entry.counted.rows, key=lambda row: index[row.checksum])
     return {

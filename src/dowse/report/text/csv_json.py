@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dowse.machine.tables import csv_text, json_text
-from dowse.report.data.model import Entry, Group, Report, Table
+from dowse.report.data.model import Group, Report, Table, TableEntry
 
 OF_A_SESSION = ("command", "versions", "started", "ended", "beat", "queries", "busy")
 
@@ -32,7 +32,7 @@ def to_json(report: Report) -> str:
     return json_text({"title": report.title, "tables": tables, "sessions": sessions})
 
 
-def flat(table: Table, group: Group, entry: Entry) -> dict[str, Any]:
+def flat(table: Table, group: Group, entry: TableEntry) -> dict[str, Any]:
     """A run in the columns of the CSV form."""
     numbers, summary, content = entry.numbers, entry.numbers.summary, entry.run.content
     return {

@@ -1,7 +1,7 @@
 """Engines: where the attacks of a run take place. All of them do what `dowse.running.worker.attack_tasks` does."""
 
 from dowse.errors import InputError, WorkerFailedError, choose
-from dowse.running.engines.base import Engine, LocalEngine, Tell, Work, warn
+from dowse.running.engines.base import Engine, LocalEngine, Tell, Work, tell_by_warning
 
 __all__ = ["ENGINES", "Engine", "LocalEngine", "Work", "WorkerFailedError", "make_engine"]
 
@@ -16,7 +16,7 @@ def make_engine(
     address: str | None = None,
     cpus_per_worker: float | None = None,
     gpus_per_worker: float | None = None,
-    tell: Tell = warn,
+    tell: Tell = tell_by_warning,
 ) -> Engine:
     """An engine by its name.
 

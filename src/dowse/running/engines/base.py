@@ -18,7 +18,7 @@ from dowse.targets.fast import Choice, choose_backend
 Tell = Callable[[str], None]
 
 
-def warn(text: str) -> None:
+def tell_by_warning(text: str) -> None:
     """Tell by a warning."""
     warnings.warn(text, stacklevel=2)
 

@@ -38,7 +38,7 @@ class Crew(Protocol):
         """Let go of everything else."""
 
 
-class State(Enum):
+class WorkerState(Enum):
     """What a place's worker does."""
 
     ABSENT = auto()
@@ -58,12 +58,12 @@ class Place:
     """
 
     worker: Any = None
-    state: State = State.ABSENT
+    state: WorkerState = WorkerState.ABSENT
     tasks: dict[int, str] = field(default_factory=dict)
     active: int = 0
     failures: int = 0
 
     def vacate(self) -> None:
         """The worker is gone."""
-        self.worker, self.state, self.active = None, State.ABSENT, 0
+        self.worker, self.state, self.active = None, WorkerState.ABSENT, 0
         self.tasks.clear()

@@ -17,7 +17,7 @@ from dowse.store.events import Event
 
 @dataclass(frozen=True)
 class Idle:
-    """A worker has nothing to do; the first thing it says, and the last about a run. Begin answers it."""
+    """A worker has nothing to do; the first thing it says, and the last about a run. BeginRun answers it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Begin:
+class BeginRun:
     """A run for an idle worker, and the first task of it."""
 
     told: Instructions
@@ -78,7 +78,7 @@ class FromWorker:
     warned: tuple[str, ...] = ()
 
 
-FromPool = Begin | NextTask | GoOn | Stop
+FromPool = BeginRun | NextTask | GoOn | Stop
 Exchange = Callable[[bytes], bytes]
 """A worker's line to the pool: hands over a packed FromWorker and waits for the packed FromPool."""
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.errors import InputError, WorkerFailedError, count
-from dowse.running.engines.base import Engine, Tell, Work, warn
-from dowse.running.engines.crew import Crew, Lost, Place, State
+from dowse.running.engines.base import Engine, Tell, Work, tell_by_warning
+from dowse.running.engines.crew import Crew, Lost, Place, WorkerState
 from dowse.running.engines.messages import (
-    Begin,
+    BeginRun,
     Failed,
     FromPool,
     FromWorker,
@@ -46,7 +46,7 @@ class Pool(Engine):
         tell: Told what a person should know.
     """
 
-    def __init__(self, crew: Crew, workers: int | None = None, tell: Tell = warn) -> None:
+    def __init__(self, crew: Crew, workers: int | None = None, tell: Tell = tell_by_warning) -> None:
         if workers is not None:
             count(workers=workers)
         self.crew, self.workers, self.tell = crew, workers, tell
@@ -59,7 +59,7 @@ class Pool(Engine):
         try:
             _Turn(self.crew, self._places, told, work, self.tell).run()
         except BaseException:
-            self._end(State.STARTING, State.BUSY, at_once=True)
+            self._end(WorkerState.STARTING, WorkerState.BUSY, at_once=True)
             raise
 
     def input_shape(self, spec: str) -> Shape | None:
@@ -68,11 +68,11 @@ class Pool(Engine):
 
     def close(self) -> None:
         """End all workers."""
-        self._end(State.STARTING, State.BUSY, at_once=True)
-        self._end(State.IDLE, at_once=False)
+        self._end(WorkerState.STARTING, WorkerState.BUSY, at_once=True)
+        self._end(WorkerState.IDLE, at_once=False)
         self.crew.close()
 
-    def _end(self, *states: State, at_once: bool) -> None:
+    def _end(self, *states: WorkerState, at_once: bool) -> None:
         places = [place for place in self._places if place.state in states]
         workers = [place.worker for place in places]
         for place in places:
@@ -105,13 +105,13 @@ class _Turn:
         while True:
             if self.error is None:
                 self._assign()
-            if not self._in(State.BUSY) and (self.error is not None or not self._left()):
+            if not self._in(WorkerState.BUSY) and (self.error is not None or not self._left()):
                 break
             self._hear()
         if self.error is not None:
             raise self.error
 
-    def _in(self, *states: State) -> list[Place]:
+    def _in(self, *states: WorkerState) -> list[Place]:
         return [place for place in self.places if place.state in states]
 
     def _left(self) -> bool:
@@ -121,17 +121,17 @@ class _Turn:
 
     def _assign(self) -> None:
         """Give every idle worker a task, and start as many workers as there is work for."""
-        for place in self._in(State.IDLE):
+        for place in self._in(WorkerState.IDLE):
             if (task := self._take(place)) is not None:
-                place.state = State.BUSY
-                self._send(place, Begin(self.told, task))
-        absent = self._in(State.ABSENT)
+                place.state = WorkerState.BUSY
+                self._send(place, BeginRun(self.told, task))
+        absent = self._in(WorkerState.ABSENT)
         if not absent or self.drained or self.error is not None:
             return
         try:
-            wanted = self.work.waiting(len(self.places)) - len(self._in(State.STARTING))
+            wanted = self.work.waiting(len(self.places)) - len(self._in(WorkerState.STARTING))
             for place in absent[: max(0, wanted)]:
-                place.worker, place.state = self.crew.start(), State.STARTING
+                place.worker, place.state = self.crew.start(), WorkerState.STARTING
         except Exception as error:
             self.error = error
 
@@ -150,7 +150,7 @@ class _Turn:
         return task
 
     def _hear(self) -> None:
-        present = {id(place.worker): place for place in self.places if place.state is not State.ABSENT}
+        present = {id(place.worker): place for place in self.places if place.state is not WorkerState.ABSENT}
         heard = self.crew.receive([place.worker for place in present.values()], TICK)
         for worker, message in heard:
             place = present[id(worker)]
@@ -167,7 +167,7 @@ class _Turn:
             self.tell(f"a worker warns: {text}")
         match message.said:
             case Idle():
-                place.state, place.active = State.IDLE, 0
+                place.state, place.active = WorkerState.IDLE, 0
                 place.tasks.clear()
             case WantsTask():
                 self._send(place, NextTask(self._take(place)))
@@ -191,7 +191,7 @@ class _Turn:
             match event:
                 case Round():
                     place.active, place.failures = event.active, 0
-                    there = len(self._in(State.IDLE, State.BUSY))
+                    there = len(self._in(WorkerState.IDLE, WorkerState.BUSY))
                     event = replace(event, active=sum(p.active for p in self.places), busy=event.busy / there)
                 case NewAnswer():
                     del self.attempts[event.index]
@@ -246,7 +246,7 @@ class _Turn:
 
     def _complain(self) -> None:
         """Say once why there is no worker, if there is none for long."""
-        if self._in(State.IDLE, State.BUSY) or self.error is not None:
+        if self._in(WorkerState.IDLE, WorkerState.BUSY) or self.error is not None:
             self.alone_since = None
         elif self.alone_since is None:
             self.alone_since = time.monotonic()

@@ -15,7 +15,7 @@ from dowse.errors import InputError
 from dowse.machine.cpu import ensure_fast_malloc
 from dowse.machine.importing import trust
 from dowse.running.engines.messages import (
-    Begin,
+    BeginRun,
     Exchange,
     Failed,
     FromWorker,
@@ -43,7 +43,7 @@ def serve(exchange: Exchange, warned: list[str]) -> None:
     try:
         while True:
             begin = line.say(Idle())
-            assert isinstance(begin, Begin), begin
+            assert isinstance(begin, BeginRun), begin
             with suppress(Stopped):
                 attack_tasks(begin.told, line.tasks(begin.task), line.commit, networks)
     except Exception as error:

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.base import Tell, warn
+from dowse.running.engines.base import Tell, tell_by_warning
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
 from dowse.running.engines.pool_worker import prepare, serve
@@ -32,7 +32,7 @@ class ProcessEngine(Pool):
         tell: Told what a person should know.
     """
 
-    def __init__(self, workers: int | None = None, *, threads: int | None = None, tell: Tell = warn) -> None:
+    def __init__(self, workers: int | None = None, *, threads: int | None = None, tell: Tell = tell_by_warning) -> None:
         super().__init__(ProcessCrew(1 if threads is None and workers != 1 else threads), workers, tell)
         atexit.register(self.close)
 

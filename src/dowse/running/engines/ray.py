@@ -15,7 +15,7 @@ from typing import Any
 
 from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
-from dowse.running.engines.base import Tell, warn
+from dowse.running.engines.base import Tell, tell_by_warning
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
 from dowse.running.engines.ray_actor import Attacker
@@ -52,7 +52,7 @@ class RayEngine(Pool):
         cpus_per_worker: float = 1.0,
         gpus_per_worker: float = 0.0,
         threads: int | None = None,
-        tell: Tell = warn,
+        tell: Tell = tell_by_warning,
     ) -> None:
         positive(cpus_per_worker=cpus_per_worker)
         if gpus_per_worker != 0:
