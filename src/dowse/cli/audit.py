@@ -10,7 +10,7 @@ import typer
 from dowse.cli.execute import execute
 from dowse.cli.failing import FAILED, computing
 from dowse.cli.manner import Manner
-from dowse.cli.options import OptionGroup, group_of, settings_group, taking, whole
+from dowse.cli.options import DryRun, OptionGroup, command_line, group_of, settings_group, taking, whole
 from dowse.cli.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def audit(
     html: Annotated[Path | None, typer.Option(help="The page; OUT/audit.html if left out.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write every number as JSON, too.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the gate as JUnit, too, for a build server.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
+    dry_run: DryRun = False,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Go on though the first look finds something wrong.")
     ] = False,
@@ -82,7 +82,6 @@ def audit(
         from dowse.audit.gate import check_budget, parse_requirement
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
         from dowse.audit.result import audit_of
-        from dowse.wording import without_password
 
         requirements = [parse_requirement(text) for text in require or ()]
         budget = budget or (BUDGET if minutes is None else ROUNDS[-1])
@@ -118,8 +117,7 @@ def audit(
         rounds = rounds_of(experiment) if minutes is not None else []
         finished = execute(experiment, manner, rounds=rounds, seconds=None if minutes is None else 60 * minutes)
         plans = _plans(finished, [*rounds, experiment][0])
-        command = ["dowse", *map(without_password, sys.argv[1:])]
-        done = audit_of(manner.out, plans, found, requirements, command)
+        done = audit_of(manner.out, plans, found, requirements, command_line())
         _write(done, html or manner.out / "audit.html", json, junit)
         say(f"\n{done}")
         for verdict in done.verdicts:
@@ -154,11 +152,11 @@ def _look(experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *
     about["outputs"] = about["outputs"][0] if about["outputs"] else "logits"
     if (known := kept_look(manner.out, about, surrogates)) is not None:
         return known
-    if not asks and parse_spec(spec).kind.startswith("http"):
+    if not asks and parse_spec(spec).served:
         named = [one for one in surrogates if one not in (AUTO, NONE)]
         said = Surrogates(said="Surrogate: chosen after a first look at the target; this plan is without one.")
         return FirstLook(about, {"findings": []}, given_surrogates(named) if named else said, None)
-    (limited,) = (spec,) if manner.rate is None else with_rate([spec], manner.rate)
+    (limited,) = with_rate([spec], manner.rate)
     device = "cpu" if manner.engine == "ray" else manner.device
     opened = open_target(limited).to(device, torch.float32)
     try:

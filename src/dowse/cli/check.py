@@ -1,12 +1,12 @@
 """`dowse check`: the preflight of a target, a table of findings with their remedies."""
 
 import json as json_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dowse.cli.failing import FAILED, computing
+from dowse.cli.options import Labels, Threads, Weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,16 +22,16 @@ def check(
     images: Annotated[
         str | None, typer.Option(help="A folder, an .npz, a .safetensors or an image file; else photographs or noise.")
     ] = None,
-    labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto",
+    labels: Labels = "auto",
     count: Annotated[int, typer.Option(min=1, help="How many images.")] = 8,
     shape: Annotated[
         str | None, typer.Option(help="Of the images, for example 3x32x32; else the target's own.")
     ] = None,
     outputs: Annotated[str, typer.Option(help="What the target answers with: logits or probs.")] = "logits",
-    weights: Annotated[Path | None, typer.Option(help="Weights: .safetensors, or a torch file.")] = None,
+    weights: Weights = None,
     rate: Annotated[float | None, typer.Option(help="Http targets: the most rows a second, retries included.")] = None,
     seconds: Annotated[float, typer.Option(min=0, help="How long to measure the speed.")] = 2.0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
+    threads: Threads = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
 ) -> None:
     """Ask a target a few dozen questions before a long run, and say what is wrong with it and what to do.
@@ -51,7 +51,7 @@ def check(
         choose("outputs", outputs, ("logits", "probs"))
         if threads is not None:
             torch.set_num_threads(threads)
-        (limited,) = (target,) if rate is None else with_rate([target], rate)
+        (limited,) = with_rate([target], rate)
         made = open_target(with_options(limited, weights=weights))
         sizes = parse_shape(shape) if shape is not None else declared_shape(target, made)
         points, known, labels_from = _images(images, labels, count, sizes, target)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dowse.cli.failing import computing
+from dowse.cli.options import Threads
 
 if TYPE_CHECKING:
     from dowse.figures.contact_sheet import Attempt
@@ -79,7 +80,7 @@ def demo(
     ] = None,
     norm: Annotated[str, typer.Option(help="l2 or linf.")] = "l2",
     seed: Annotated[int, typer.Option(help="Seed of all random streams.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
+    threads: Threads = None,
     show: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Attack MobileNetV2 on photographs with RGF, P-RGF and Dowse's own attack, and compare what they cost."""

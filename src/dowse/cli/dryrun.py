@@ -147,15 +147,14 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
 
 def timed(spec: "RunSpec", source: "ImageSource", experiment: "Experiment", *, probe: bool) -> "Timing | None":
     """A target timed on the first image; None for one that is not on this machine, unless it is to be probed."""
-    import torch
-
     from dowse.images.image_set import in_channels
     from dowse.preflight.timing import time_target
+    from dowse.running.instructions import Instructions
     from dowse.targets import input_shape, open_target, parse_spec
 
-    if not probe and parse_spec(spec.target).kind.startswith("http"):
+    if not probe and parse_spec(spec.target).served:
         return None
-    dtype = torch.float64 if spec.dtype == "float64" else torch.float32
+    dtype = Instructions(spec=spec).dtype
     target = open_target(spec.target).to("cpu", dtype)
     try:
         if target.remote and not probe:

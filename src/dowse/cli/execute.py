@@ -11,6 +11,7 @@ import typer
 
 from dowse.cli.failing import FAILED, INTERRUPTED
 from dowse.cli.manner import Manner
+from dowse.cli.options import command_line
 from dowse.cli.run_table import show_table
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ def execute(
     from dowse.running.interrupt import interruptible
     from dowse.running.run_experiment import run_experiment
     from dowse.store.events import Stopped
-    from dowse.wording import without_password
 
     if manner.no_answers and manner.keep_answers:
         raise InputError("--no-answers logs nothing that --keep-answers could keep: leave one of them out")
@@ -54,7 +54,7 @@ def execute(
     finished: list[Finished] = []
     if manner.threads is not None:
         torch.set_num_threads(manner.threads)
-    command = ["dowse", *map(without_password, sys.argv[1:])]
+    command = command_line()
     with (
         closing(reporter(manner)) as report,
         _telling_warnings(manner, report),

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from dowse.cli.failing import failing_kindly
+from dowse.cli.options import Weights
 
 
 def export(
@@ -15,7 +16,7 @@ def export(
         str | None, typer.Option(help="Of the images, for example 3x224x224; the model's own if left out.")
     ] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Fix the batch size; free if left out.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Weights: .safetensors, or a torch file.")] = None,
+    weights: Weights = None,
     tolerance: Annotated[float, typer.Option(help="The largest difference in scores that is accepted.")] = 1e-4,
 ) -> None:
     """Write a torch target as an ONNX file, compare the two, and say how to use it."""

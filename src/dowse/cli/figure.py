@@ -1,13 +1,12 @@
 """`dowse figure`: the paper's figures, computed on the models and images at hand and drawn in the paper's layout."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dowse.cli.failing import computing
-from dowse.cli.options import settings_group, taking
+from dowse.cli.options import Threads, command_line, settings_group, taking
 from dowse.figures.figure_settings import FigureSettings
 
 if TYPE_CHECKING:
@@ -20,22 +19,20 @@ def figure(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for NAME.svg, NAME.png and NAME.json.")],
     settings: dict[str, Any],
     redraw: Annotated[bool, typer.Option("--redraw", help="Draw again from NAME.json; compute nothing.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")] = None,
+    threads: Threads = None,
 ) -> None:
     """Draw one of the paper's figures: its numbers are computed, kept as NAME.json, and drawn as SVG and PNG."""
     with computing():
         import torch
 
         from dowse.figures.catalogue import find_figure, make_figure
-        from dowse.wording import without_password
 
         if threads is not None:
             torch.set_num_threads(threads)
         find_figure(name)
-        command = ["dowse", *map(without_password, sys.argv[1:])]
         with _bars() as bars:
             made = make_figure(
-                name, FigureSettings(**settings), out, redraw=redraw, tell=_Telling(bars), command=command
+                name, FigureSettings(**settings), out, redraw=redraw, tell=_Telling(bars), command=command_line()
             )
     for sentence in made.sentences:
         typer.echo(sentence)

@@ -1,14 +1,28 @@
 """Options that are declared elsewhere, or once for several commands: a command takes them as one argument."""
 
+import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
 from dowse.settings import ExperimentSettings, Setting, settings_of
+from dowse.wording import without_password
+
+StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")]
+Labels = Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")]
+Weights = Annotated[Path | None, typer.Option(help="Weights: .safetensors, or a torch file.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Torch threads; by default one a core.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")]
+
+
+def command_line() -> list[str]:
+    """The command that was given, as it may be kept and shown."""
+    return ["dowse", *map(without_password, sys.argv[1:])]
 
 
 @dataclass(frozen=True)

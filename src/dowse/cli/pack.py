@@ -1,6 +1,5 @@
 """`dowse pack` and `dowse unpack`: what a store has found as a small text file, and such files as a store."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from dowse.cli.failing import failing_kindly
 from dowse.cli.manner import folder as named
+from dowse.cli.options import command_line
 
 
 def pack(
@@ -42,7 +42,7 @@ def unpack(
         from dowse.store.pack import unpack as unpacked
         from dowse.wording import plural
 
-        done = unpacked(files, out, ["dowse", *sys.argv[1:]])
+        done = unpacked(files, out, command_line())
         typer.echo(f"{out}: {plural(done.runs, 'run')}, {plural(done.rows, 'row')}, {done.new:,} new")
         if done.held:
             typer.echo(

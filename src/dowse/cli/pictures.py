@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dowse.cli.options import Labels
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pictures:
@@ -13,7 +15,7 @@ class Pictures:
 
     images: Annotated[str, typer.Option(help="A folder, an .npz, a .safetensors or an image file.")]
     count: Annotated[int | None, typer.Option(min=1, help="How many images, from the first.")] = None
-    labels: Annotated[str, typer.Option(help="auto, target (the target's own), or a CSV file.")] = "auto"
+    labels: Labels = "auto"
     size: Annotated[str | None, typer.Option(help="Side of the images, or HEIGHTxWIDTH; the target's if left out.")] = (
         None
     )

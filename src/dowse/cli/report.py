@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 import typer
 
 from dowse.cli.failing import failing_kindly
+from dowse.cli.options import StoreFolder
 
 Form = Literal["html", "csv", "json", "latex", "markdown"]
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
+    folder: StoreFolder,
     out: Annotated[
         Path | None, typer.Option(help="The file; HTML goes to FOLDER/report.html or FILE.html, text is printed.")
     ] = None,

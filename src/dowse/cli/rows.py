@@ -9,12 +9,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dowse.cli.failing import failing_kindly
+from dowse.cli.options import StoreFolder
 
 ABOUT_THE_RUN = ("title", "target", "surrogate", "method", "options", "norm", "eps")
 
 
 def rows(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
+    folder: StoreFolder,
     form: Annotated[Literal["csv", "json"], typer.Option("--format", help="How they are written.")] = "csv",
     run: Annotated[str | None, typer.Option(help="Only the run whose id begins like this.")] = None,
 ) -> None:

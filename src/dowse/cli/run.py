@@ -8,14 +8,14 @@ import typer
 from dowse.cli.execute import execute
 from dowse.cli.failing import computing
 from dowse.cli.manner import Manner
-from dowse.cli.options import group_of, taking, whole
+from dowse.cli.options import DryRun, group_of, taking, whole
 
 
 @taking(manner=group_of(Manner))
 def run(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file; docs/experiments.md explains it.")],
     manner: Manner,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be run, and for how long.")] = False,
+    dry_run: DryRun = False,
     name: Annotated[
         str | None, typer.Option(help="What the only target is called in tables and in the report.")
     ] = None,

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from dowse.cli.failing import failing_kindly
+from dowse.cli.options import StoreFolder
 from dowse.wording import OWN_LABELS
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(help="The folder of the store, or a packed file.")],
+    folder: StoreFolder,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Say how far the runs of a store are, who is at work, and what was left out."""

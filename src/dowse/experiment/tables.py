@@ -228,18 +228,17 @@ class Experiment(Words):
         if save is not None:
             choose("save", save, get_args(Save))
             said["save"] = save
-        if rate is not None:
-            limited = with_rate([one.spec for one in self.target], rate)
-            said["target"] = tuple(
-                one.model_copy(update={"spec": spec}) for one, spec in zip(self.target, limited, strict=True)
-            )
+        limited = with_rate([one.spec for one in self.target], rate)
+        said["target"] = tuple(
+            one.model_copy(update={"spec": spec}) for one, spec in zip(self.target, limited, strict=True)
+        )
         if target_name is not None:
             if len(self.target) != 1:
                 raise InputError(
                     f"--name is for one target, the experiment has {len(self.target)}: name them in it, "
                     'target = [{spec = "…", name = "…"}]'
                 )
-            (target,) = said.get("target", self.target)
+            (target,) = said["target"]
             if not 0 < len(target_name) <= LONGEST_NAME:
                 raise InputError(f"--name takes 1 to {LONGEST_NAME} letters, got {len(target_name)}")
             said["target"] = (target.model_copy(update={"name": target_name}),)

@@ -48,10 +48,15 @@ class Spec:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def served(self) -> bool:
+        """Whether a server answers, which may be far away and cost money."""
+        return self.kind.startswith("http")
+
+    @property
     def text(self) -> str:
         """The spec as a string again, its options behind #."""
         front = "".join(f"{name}+" if argument is None else f"{name}:{argument}+" for name, argument in self.defences)
-        name = self.name if self.kind.startswith("http") else f"{self.kind}:{self.name}"
+        name = self.name if self.served else f"{self.kind}:{self.name}"
         return front + name + (f"#{urlencode(self.options, safe='/:,')}" if self.options else "")
 
 
@@ -92,10 +97,15 @@ def with_options(spec: str, **options: object) -> str:
     return replace(parsed, options={**parsed.options, **given}).text if given else spec
 
 
-def with_rate(specs: Iterable[str], rate: float) -> tuple[str, ...]:
-    """Specs, those of http targets limited to so many rows a second; an InputError if none of them is one."""
+def with_rate(specs: Iterable[str], rate: float | None) -> tuple[str, ...]:
+    """Specs, those of http targets limited to so many rows a second; an InputError if none of them is one.
+
+    None limits nothing.
+    """
     specs = tuple(specs)
-    served = [parse_spec(spec).kind.startswith("http") for spec in specs]
+    if rate is None:
+        return specs
+    served = [parse_spec(spec).served for spec in specs]
     if not any(served):
         raise InputError(
             f"a rate is a limit of http targets, {', '.join(map(without_password, specs))} is none: leave it out"
@@ -118,7 +128,7 @@ def without_pace(spec: str) -> str:
         parsed = parse_spec(spec)
     except InputError:
         return spec
-    pace = PACE if parsed.kind.startswith("http") else (BACKEND,) if parsed.kind in TORCH_KINDS else ()
+    pace = PACE if parsed.served else (BACKEND,) if parsed.kind in TORCH_KINDS else ()
     kept = {name: value for name, value in parsed.options.items() if name not in pace}
     return spec if kept == dict(parsed.options) else replace(parsed, options=kept).text
 
