@@ -81,4 +81,4 @@ def _probing(attack: Attack) -> Any:
     An attack around another has the other's facts and no σ of its own: a single estimate (`dowse.estimate`) is one.
     """
     method = attack.estimator if isinstance(attack, PGD) else attack
-    return method if method.sigma_per_pixel and hasattr(method, "sigma") else None
+    return method if method.sigma_per_pixel and "sigma" in type(method).options() else None

@@ -1,6 +1,5 @@
 """Image sets in one file: .npz and .safetensors."""
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.images.image_set import Entry, ImageSource, Size, fitted, to_pixels
+from dowse.machine.files import file_digest
 
 ARRAYS = ("images", "labels", "target_labels")
 
@@ -38,9 +38,7 @@ def array_source(file: Path) -> ImageSource:
     def read(i: int, size: Size) -> Tensor:
         return to_pixels(images[i].numpy(), size) if of_bytes else fitted(images[i].float(), size)
 
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8))
-    return ImageSource(entries, digest.hexdigest(), read)
+    return ImageSource(entries, file_digest(file), read)
 
 
 def _read(file: Path) -> tuple[Tensor, Tensor | None, Tensor | None]:

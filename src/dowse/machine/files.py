@@ -1,5 +1,6 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and the hash that tells one from another."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,12 @@ def write_file(path: Path, text: str) -> None:
             place.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {path}: {error}; name a file that can be written") from error
+
+
+def file_digest(path: Path) -> str:
+    """A hash of what a file holds."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 def _to_disk(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a user's own code defines, by its name "package.module:attribute", from modules that the user trusts."""
+"""Modules by their names: packages that some need, and what a user's own code defines, if its modules are trusted."""
 
 import functools
 import importlib
@@ -14,6 +14,20 @@ from typing import Any
 from dowse.errors import InputError, nearest
 
 TRUST = "DOWSE_TRUST"  # the variable that names trusted modules, with commas between them; * is all
+
+
+def needed(module: str, why: str, extra: str) -> Any:
+    """A module that only some need; InputError that says why and names the extra that installs it, if it is not there.
+
+    Args:
+        module: Its name.
+        why: Who needs what, in words.
+        extra: Of `pip install 'dowse[EXTRA]'`.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"{why} ({error}): pip install 'dowse[{extra}]'") from error
 
 
 def trust(modules: Iterable[str]) -> None:

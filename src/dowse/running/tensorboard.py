@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dowse.errors import InputError
+from dowse.machine.importing import needed
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store.row import Row
 
@@ -16,11 +16,8 @@ class TensorBoard(Reporter):
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise InputError(f"--tensorboard needs TensorBoard: pip install 'dowse[tensorboard]' ({error})") from error
-        self.folder, self.make = folder, SummaryWriter
+        tensorboard = needed("torch.utils.tensorboard", "--tensorboard needs TensorBoard", "tensorboard")
+        self.folder, self.make = folder, tensorboard.SummaryWriter
         self.writers: dict[str, Any] = {}
 
     def began(self, snapshot: Snapshot) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dowse.core.summary import Summary
-from dowse.errors import InputError
+from dowse.machine.importing import needed
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store.row import Row
 
@@ -23,11 +23,7 @@ class WandB(Reporter):
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise InputError(f"--wandb needs Weights & Biases: pip install 'dowse[wandb]' ({error})") from error
-        self.folder, self.init = folder, wandb.init
+        self.folder, self.init = folder, needed("wandb", "--wandb needs Weights & Biases", "wandb").init
         self.runs: dict[str, Any] = {}
 
     def began(self, snapshot: Snapshot) -> None:

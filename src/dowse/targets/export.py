@@ -1,7 +1,6 @@
 """A torch module becomes an ONNX file, checked against the module before the file is kept."""
 
 import contextlib
-import importlib
 import io
 import logging
 import os
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from dowse.core.target import as_target
 from dowse.errors import InputError, positive
 from dowse.machine.files import replacing
+from dowse.machine.importing import needed
 from dowse.targets.onnx import OnnxTarget
 
 INPUT, OUTPUT = "pixels", "scores"
@@ -88,10 +88,7 @@ def export_onnx(
 
 def _write(net: nn.Module, path: Path, shape: Sequence[int], *, dynamic: bool) -> None:
     for package in ("onnx", "onnxscript"):
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise InputError(f"an export needs {package} ({error}): pip install 'dowse[onnx]'") from error
+        needed(package, f"an export needs {package}", "onnx")
     # torch sees one free size: the rows. Two rows stand for any number, one would be taken for a constant.
     sizes: Any = ({0: torch.export.Dim("n")},) if dynamic else None
     try:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dowse.core.target import Shape
 from dowse.errors import InputError
+from dowse.machine.importing import needed
 
 NO_NAME = "LABEL_"  # what transformers calls a class that has no name
 
@@ -152,10 +153,7 @@ def _where(name: str) -> dict[str, Any]:
 
 
 def _transformers() -> Any:
-    try:
-        return importlib.import_module("transformers")
-    except ImportError as error:
-        raise InputError(f"hf: targets need transformers ({error}): pip install 'dowse[hf]'") from error
+    return needed("transformers", "hf: targets need transformers", "hf")
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor
 from dowse.core.answers import Reader
 from dowse.core.target import Target
 from dowse.errors import InputError
+from dowse.machine.importing import needed
 from dowse.settings import Outputs
 from dowse.targets.declared_form import Array, filled, form_of, image_shape, named
 from dowse.targets.options import OnnxOptions
@@ -97,10 +98,7 @@ class OnnxTarget(Target):
 
 
 def _open(path: Path, options: OnnxOptions) -> Any:
-    try:
-        onnxruntime = importlib.import_module("onnxruntime")
-    except ImportError as error:
-        raise InputError(f"onnx: targets need onnxruntime ({error}): pip install 'dowse[onnx]'") from error
+    onnxruntime = needed("onnxruntime", "onnx: targets need onnxruntime", "onnx")
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}: `dowse export SPEC --out FILE` makes one")
     settings = onnxruntime.SessionOptions()

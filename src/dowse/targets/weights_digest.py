@@ -11,6 +11,7 @@ from torch import nn
 from dowse import models
 from dowse.defences.denoiser import denoiser_file, shipped_files
 from dowse.errors import InputError
+from dowse.machine.files import file_digest
 from dowse.targets.spec import Spec, is_torch_spec, parse_spec
 
 
@@ -56,7 +57,6 @@ def _files(spec: Spec) -> Iterator[Path]:
 
 def _digest(spec: str, file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
+        return file_digest(file)
     except OSError as error:
         raise InputError(f"cannot read what {spec!r} names: {error}") from error

@@ -15,6 +15,7 @@ from typing import Any
 
 from dowse.errors import InputError, WorkerFailedError, positive
 from dowse.machine.cpu import usable_cores
+from dowse.machine.importing import needed
 from dowse.running.engines.base import Tell, tell_by_warning
 from dowse.running.engines.crew import Crew, Lost
 from dowse.running.engines.pool import Pool
@@ -232,11 +233,9 @@ def _knock(address: str) -> None:
 def _import_ray() -> Any:
     for variable, value in SETTINGS.items():
         os.environ.setdefault(variable, value)
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError as error:
-        raise InputError(f"the engine ray needs Ray ({error}): pip install 'dowse[ray]'") from error
+    needed("ray.exceptions", "the engine ray needs Ray", "ray")
+    import ray
+
     return ray
 
 

@@ -29,9 +29,7 @@ class Token:
 
     @classmethod
     def read(cls, env: str | None, file: str | os.PathLike[str] | None) -> "Token | None":
-        """The token in an environment variable or a file; None if neither is named."""
-        if env is not None and file is not None:
-            raise InputError("a token comes from token_env= or from token_file=, not from both")
+        """The token in an environment variable or a file, of which one is named at most; None if neither is."""
         if env is not None:
             value, source = os.environ.get(env, ""), f"${env}"
             if not value.strip():
