@@ -50,6 +50,13 @@ def rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
+def short(value: float | None, digits: int) -> float | None:
+    """As `rounded`, a whole number as it is; None where there is none, or none that JSON has a word for."""
+    if value is None or not math.isfinite(value):
+        return None
+    return value if isinstance(value, int) else rounded(value, digits)
+
+
 def day(seconds: float) -> str:
     """A day of the calendar, UTC, of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")

@@ -11,11 +11,10 @@ from dowse.audit.sentence import sentence, where
 from dowse.audit.standing import Picture, Standing, quantile
 from dowse.images.class_names import class_name
 from dowse.report.data.names import ball, captions, norm_sign
-from dowse.report.data.statistics import Point
 from dowse.report.html.facts import commands, facts, specs
 from dowse.report.html.gallery import collect
 from dowse.report.html.listings import Line, Listing
-from dowse.report.html.script_data import script_data
+from dowse.report.html.script_data import curve_data, script_data
 from dowse.report.html.shell import render_page
 from dowse.store import Store
 from dowse.wording import NONE, percent, queries
@@ -79,15 +78,11 @@ def _data(audit: Audit, data: dict[str, Any]) -> dict[str, Any]:
     strongest = len(data["methods"])
     for table, standing in zip(data["tables"], audit.standings.values(), strict=True):
         names = {m: data["methods"][m] for m in table["methods"]}
-        curves = [[strongest, _points(standing.curve())]]
-        curves += [[m, _points(standing.curve(name))] for m, name in names.items() if name in standing.attacks]
+        curves = [[strongest, curve_data(standing.curve())]]
+        curves += [[m, curve_data(standing.curve(name))] for m, name in names.items() if name in standing.attacks]
         (group,) = table["groups"]
         group["left"] = curves
     return data | {"methods": [*data["methods"], STRONGEST], "strongest": strongest}
-
-
-def _points(curve: list[Point]) -> list[list[float]]:
-    return [[p.queries, round(p.rate, 4), round(p.low, 4), round(p.high, 4)] for p in curve]
 
 
 def _attacks(standing: Standing, caption: str) -> Listing:

@@ -11,7 +11,7 @@ from dowse.store.packed import Packed, PackedRun, PackedSession, plain_row, plai
 from dowse.store.packed_file import read_packed, write_packed
 from dowse.store.reader import BESIDE, Store
 from dowse.store.row import GOES_ON, Row
-from dowse.store.schema import FILE, answer_keys, in_memory, put_row, transaction
+from dowse.store.schema import FILE, PUT_ROW, answer_keys, in_memory, transaction
 from dowse.store.session import StoreSession
 
 
@@ -190,7 +190,7 @@ def _insert_row(
     if owner in living:
         return False
     execute("UPDATE tasks SET image = ?, skipped = NULL, owner = NULL WHERE id = ?", (row.checksum, number))
-    put_row(database, replace(row, task=number, session=session))
+    execute(PUT_ROW, replace(row, task=number, session=session).values())
     execute("DELETE FROM traces WHERE task = ?", (number,))
     if row.end not in GOES_ON:
         execute("DELETE FROM answers WHERE key BETWEEN ? AND ?", answer_keys(number))

@@ -121,11 +121,8 @@ class Store:
         return [
             RunInfo(
                 **{"own_labels": own_labels(content["image_set"]), **content.pop(BESIDE, {})},
-                id=run["id"],
-                title=run["title"],
+                **{name: run[name] for name in ("id", "title", "source", "budget")},
                 content=content,
-                source=run["source"],
-                budget=run["budget"],
                 count=run["count"] - run["unreadable"],
                 skipped=self.skipped(run["id"]),
             )
@@ -157,16 +154,10 @@ class Store:
             FROM sessions ORDER BY id"""
         return [
             SessionInfo(
-                id=one["id"],
-                started=one["started"],
-                ended=one["ended"],
-                beat=one["beat"],
+                **{name: one[name] for name in ("id", "started", "ended", "beat", "queries", "busy", "holds")},
                 command=json.loads(one["command"]),
                 versions=json.loads(one["versions"]),
                 alive=one["ended"] is None and is_held(lock_of(self.folder, one["id"])),
-                queries=one["queries"],
-                busy=one["busy"],
-                holds=one["holds"],
             )
             for one in self.select(query)
         ]

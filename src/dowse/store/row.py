@@ -118,9 +118,9 @@ class Row:
             known[name] = known[name] or 0
         return cls(**known)
 
-    def values(self) -> dict[str, Any]:
-        """The columns of the database."""
-        return {name: getattr(self, name) for name in COLUMNS}
+    def values(self) -> tuple[Any, ...]:
+        """What stands in the columns of the database, in their order."""
+        return tuple(getattr(self, name) for name in COLUMNS)
 
 
 def type_of(hint: Any) -> Any:

@@ -3,12 +3,12 @@
 import errno
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dowse.store.row import COLUMNS, Row
+from dowse.store.row import COLUMNS
 
 FILE = "dowse.sqlite"
 VERSION = 2
@@ -38,6 +38,9 @@ CREATE TABLE rows (              -- one a task that ended, see dowse.store.row
 );
 CREATE TABLE traces (task INTEGER PRIMARY KEY, block BLOB);
 """
+PUT_ROW = f"""INSERT OR REPLACE INTO rows ({", ".join(f'"{name}"' for name in COLUMNS)})
+    VALUES ({", ".join("?" * len(COLUMNS))})"""
+"""Writes a row's values, in place of those that its task may have."""
 
 
 class StoreError(RuntimeError):
@@ -78,18 +81,6 @@ def in_memory() -> sqlite3.Connection:
 def answer_keys(task: int) -> tuple[int, int]:
     """The first and the last key of a task's answers."""
     return task << NUMBER_BITS, (task + 1 << NUMBER_BITS) - 1
-
-
-def marks(values: Collection[object]) -> str:
-    """The marks that stand for values in a statement."""
-    return ", ".join("?" * len(values))
-
-
-def put_row(database: sqlite3.Connection, row: Row) -> None:
-    """Write a row, in place of the one that its task may have."""
-    values = row.values()
-    names = ", ".join(f'"{name}"' for name in values)
-    database.execute(f"INSERT OR REPLACE INTO rows ({names}) VALUES ({marks(values)})", tuple(values.values()))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from dowse.store.counted import places
 from dowse.store.events import Ended, Event, NewAnswer, Replayed, Reserved, Restarted, Round, Settled
 from dowse.store.reader import BESIDE, RunInfo, lock_of, own_labels
 from dowse.store.row import GOES_ON
-from dowse.store.schema import NUMBER_BITS, StoreError, answer_keys, explained, marks, put_row, transaction
+from dowse.store.schema import NUMBER_BITS, PUT_ROW, StoreError, answer_keys, explained, transaction
 from dowse.store.session import StoreSession
 
 
@@ -61,7 +61,7 @@ class StoreWriter(StoreSession):
                     [(run, index, entry.name) for index, entry in enumerate(entries[:limit])],
                 )
             self._database.execute(  # a task that ended for good would have ended so with a larger budget too
-                f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({marks(GOES_ON)})
+                f"""UPDATE rows SET budget = ? WHERE budget < ? AND "end" NOT IN ({_marks(GOES_ON)})
                 AND task IN (SELECT id FROM tasks WHERE run = ? AND position < ?)""",
                 (plan.budget, plan.budget, *GOES_ON, run, limit),
             )
@@ -109,7 +109,7 @@ class StoreWriter(StoreSession):
 
     def release(self, run: str, indices: Collection[int]) -> None:
         """Claimed tasks are free again, with all that is committed about them."""
-        query = f"UPDATE tasks SET owner = NULL WHERE run = ? AND owner = ? AND position IN ({marks(indices)})"
+        query = f"UPDATE tasks SET owner = NULL WHERE run = ? AND owner = ? AND position IN ({_marks(indices)})"
         with transaction(self._database, self.folder):
             self._database.execute(query, (run, self.session, *indices))
 
@@ -117,7 +117,7 @@ class StoreWriter(StoreSession):
         """How many tasks of a run other living processes have claimed."""
         with explained(self.folder):
             others = self._living_owners() - {self.session}
-            query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({marks(others)})"
+            query = f"SELECT count(*) FROM tasks WHERE run = ? AND owner IN ({_marks(others)})"
             (held,) = self._database.execute(query, (run, *others)).fetchone()
         return int(held)
 
@@ -179,7 +179,7 @@ class StoreWriter(StoreSession):
         if event.image is not None:
             file = images.save_adversarial(self.folder, run, number, event.image)
         row = replace(event.row, task=number, session=self.session, finished=time.time(), file=file)
-        put_row(self._database, row)
+        execute(PUT_ROW, row.values())
         execute("INSERT OR REPLACE INTO traces VALUES (?, ?)", (number, event.trace))
         execute("UPDATE tasks SET owner = NULL WHERE id = ?", (number,))
         if event.row.end not in GOES_ON and not self.keep_answers:
@@ -204,7 +204,7 @@ class StoreWriter(StoreSession):
 
     def _mine(self, run: str, indices: Collection[int]) -> dict[int, int]:
         """The numbers of tasks by index; a StoreError if another process has taken one over that this one attacks."""
-        query = f"SELECT position, id FROM tasks WHERE run = ? AND owner = ? AND position IN ({marks(indices)})"
+        query = f"SELECT position, id FROM tasks WHERE run = ? AND owner = ? AND position IN ({_marks(indices)})"
         mine = dict(self._database.execute(query, (run, self.session, *indices)))
         if len(mine) != len(indices):
             raise StoreError(
@@ -225,3 +225,8 @@ def _check_names(names: Iterable[str]) -> None:
                 f"the name {name!a} holds bytes that are no UTF-8, which a store cannot keep: give the file or "
                 "folder another name"
             ) from None
+
+
+def _marks(values: Collection[object]) -> str:
+    """The marks that stand for values in a statement."""
+    return ", ".join("?" * len(values))

@@ -79,7 +79,7 @@ class Model(AdaptedTarget):
         self.input_shape = self.options.shape or declared(given, self.options.layout)
         self.pixels: Pixels | None = None
         self.read.said = self.read.outputs = outputs
-        by_hand = any(value is not None for value in (layout, dtype, scale, mean, std, arrays, flat, call, outputs))
+        by_hand = any(value is not None for name, value in vars(self.options).items() if name != "shape")
         self.read.adapted = self.foreign = by_hand or not callable(given) or called is not given
         self.differentiable = self.module is not None and arrays != "numpy" and dtype != "uint8" and not flat
         self._tell: Callable[[slice], None] = lambda rows: None

@@ -1,6 +1,5 @@
 """Which images a page shows, and what it shows of them: pictures, labels, distances; and which traces it carries."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from dowse.report.data.model import Group, Report
 from dowse.report.html.traces import Carried, carry
 from dowse.store import Row, Store
 from dowse.store.images import original_of, read_pixels
-from dowse.wording import rounded
+from dowse.wording import short
 
 if TYPE_CHECKING:  # a page without pictures does without the libraries that read them
     from dowse.report.html.thumbnails import Pixels
@@ -113,8 +112,8 @@ def _strip(
     cards = []
     for method, row in rows.items():
         card = {
-            "m": method, "q": row.queries, "ok": row.success, "l2": _short(row.l2), "linf": _short(row.linf),
-            "to": class_name(group.classes, row.predicted), "sure": _short(row.confidence), "end": row.end.sentence,
+            "m": method, "q": row.queries, "ok": row.success, "l2": short(row.l2, 4), "linf": short(row.linf, 4),
+            "to": class_name(group.classes, row.predicted), "sure": short(row.confidence, 4), "end": row.end.sentence,
         }  # fmt: skip
         image = found[method]
         if image is not None:
@@ -128,7 +127,7 @@ def _strip(
     return {
         "g": place, "name": first.name, "image": name, "label": class_name(group.classes, first.label),
         "aim": None if first.target_label is None else class_name(group.classes, first.target_label),
-        "sure": _short(first.confidence_before), "cards": cards,
+        "sure": short(first.confidence_before, 4), "cards": cards,
     }  # fmt: skip
 
 
@@ -141,7 +140,3 @@ def _adversarial(store: Store, row: Row, original: "Pixels") -> "Pixels | None":
     except MISSING:
         return None
     return image if image.shape == original.shape else None
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else rounded(value, 4)

@@ -1,13 +1,14 @@
 """What the page's script draws from: curves, pairs, rows, pictures and traces as compact JSON values."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dowse.core.outcome import End
 from dowse.images.class_names import class_name
 from dowse.report.data.model import Group, Report, Table, TableEntry
 from dowse.report.data.names import captions, short_captions
-from dowse.report.data.statistics import Interval
+from dowse.report.data.statistics import Interval, Point
 from dowse.report.html.gallery import Gallery
 from dowse.wording import rounded
 
@@ -67,7 +68,7 @@ def _entry(table: Table, entry: TableEntry, methods: dict[str, int], index: dict
         "ok": summary.successes,
         "median": _triple(summary.median_queries, numbers.median_interval),
         "asr": _triple(summary.asr, numbers.asr_interval),
-        "curve": [[p.queries, round(p.rate, 4), round(p.low, 4), round(p.high, 4)] for p in numbers.curve],
+        "curve": curve_data(numbers.curve),
         "rows": [
             [index[r.checksum] for r in rows],
             [r.queries for r in rows],
@@ -76,6 +77,11 @@ def _entry(table: Table, entry: TableEntry, methods: dict[str, int], index: dict
             [_number(r.l2 if table.norm == "l2" else r.linf) for r in rows],
         ],
     }
+
+
+def curve_data(curve: Sequence[Point]) -> list[list[float]]:
+    """A curve as the script draws it: queries, share, and the ends of its interval, a point each."""
+    return [[p.queries, round(p.rate, 4), round(p.low, 4), round(p.high, 4)] for p in curve]
 
 
 def _triple(value: float, interval: Interval) -> list[float | None]:
