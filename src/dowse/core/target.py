@@ -175,15 +175,11 @@ class AdaptedTarget(Target):
     def __init__(self, given: Callable[..., Tensor]) -> None:
         self.given, self.read = given, Reader()
         self.module = given if isinstance(given, nn.Module) else None
-        self.takes_row_seeds = bool(getattr(given, "takes_row_seeds", False))
-        self.differentiable = bool(getattr(given, "differentiable", self.module is not None))
-        self.rows_per_call = getattr(given, "rows_per_call", None)
-        self.input_shape = getattr(given, "input_shape", None)
-        self.remote = bool(getattr(given, "remote", False))
-        self.steady = bool(getattr(given, "steady", False))
-        self.calls_at_once = getattr(given, "calls_at_once", 1)
+        self.differentiable = self.module is not None
+        for attribute in Target.__annotations__:
+            if hasattr(given, attribute):
+                setattr(self, attribute, getattr(given, attribute))
         count(calls_at_once=self.calls_at_once)
-        self.detector = getattr(given, "detector", None)
         self._deliver: Callable[..., Delivery] | None = getattr(given, "deliver", None)
         self._close: Callable[[], None] = getattr(given, "close", super().close)
         self.tell_resends = getattr(given, "tell_resends", super().tell_resends)  # type: ignore[method-assign]

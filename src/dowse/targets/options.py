@@ -51,12 +51,9 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputOptions(Options):
-    """How images enter a model and scores leave it, where the model does not say so itself."""
+class PixelOptions(Options):
+    """What is done to the numbers of an image before a model gets them."""
 
-    input: Annotated[str | None, Setting("The name of the input tensor; None takes the model's only one.")] = None
-    output: Annotated[str | None, Setting("The name of the output tensor; None takes the model's first one.")] = None
-    layout: Annotated[Layout | None, Setting("None infers it from the model's input shape.")] = None
     scale: Annotated[
         float | None,
         Setting("Pixels in [0, 1] are multiplied by it; None is 255 for 8-bit inputs and 1 for others.", positive),
@@ -66,16 +63,20 @@ class InputOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions(Options):
+class InputOptions(PixelOptions):
+    """How images enter a model and scores leave it, where the model does not say so itself."""
+
+    input: Annotated[str | None, Setting("The name of the input tensor; None takes the model's only one.")] = None
+    output: Annotated[str | None, Setting("The name of the output tensor; None takes the model's first one.")] = None
+    layout: Annotated[Layout | None, Setting("None infers it from the model's input shape.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(PixelOptions):
     """What is said of a model of this process instead of being found out."""
 
     layout: Annotated[AnyLayout | None, Setting("NHW is for images of one channel without its axis.")] = None
     dtype: Annotated[PixelType | None, Setting("Of uint8, pixels are multiplied by 255 and rounded.")] = None
-    scale: Annotated[
-        float | None, Setting("Pixels in [0, 1] are multiplied by it; None is 255 for uint8 and 1 else.", positive)
-    ] = None
-    mean: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, subtracted after scaling.")] = None
-    std: Annotated[tuple[float, ...] | None, Setting("One number or one a channel, divided by then.", _positive)] = None
     arrays: Annotated[Arrays | None, Setting("What images are handed over as.")] = None
     flat: Annotated[bool | None, Setting("Whether each image is a row of numbers, in the order of the layout.")] = None
     call: Annotated[str | None, Setting("The name of the method that is called.")] = None
@@ -95,10 +96,16 @@ class ModelOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnnxOptions(InputOptions):
-    """Options of `onnx:` targets."""
+class FileOptions(InputOptions):
+    """Options of models in files, which run in this process."""
 
     threads: Annotated[int | None, Setting("Threads of one forward pass; None is as many as torch uses.", count)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxOptions(FileOptions):
+    """Options of `onnx:` targets."""
+
     size: Annotated[
         int | None,
         Setting(
@@ -108,10 +115,9 @@ class OnnxOptions(InputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TfliteOptions(InputOptions):
+class TfliteOptions(FileOptions):
     """Options of `tflite:` targets."""
 
-    threads: Annotated[int | None, Setting("Threads of one forward pass; None is as many as torch uses.", count)] = None
     outputs: Annotated[
         Outputs | None, Setting("What it answers with; None sees it in the file, else in its first answer.")
     ] = None
