@@ -43,6 +43,16 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+def in_words(error: BaseException) -> str:
+    """What went wrong: the kind of an error and what it says."""
+    return f"{type(error).__name__}: {error}"
+
+
+def in_a_line(error: BaseException, letters: int | None = None) -> str:
+    """As `in_words`, the first line of what it says, or so many letters of that."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:letters]}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint naming the known word nearest to `name`, or all of them."""
     known = sorted(known)

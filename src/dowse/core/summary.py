@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from dowse.core.outcome import End
+from dowse.errors import in_words
 
 
 @dataclass(frozen=True)
@@ -134,5 +135,5 @@ def attacked_of(outcomes: Sequence[S]) -> list[S]:
 def why_failed(failed: Spent) -> str:
     """Why the target failed on an image, in words."""
     cause = failed.cause
-    said = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else cause
+    said = in_words(cause) if isinstance(cause, Exception) else cause
     return (said or failed.end.sentence).rstrip(".")

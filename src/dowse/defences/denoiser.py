@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from dowse.core.target import TargetLike
 from dowse.defences.base import Defence
-from dowse.errors import InputError, positive
+from dowse.errors import InputError, in_words, positive
 from dowse.machine.cpu import channels_last
 from dowse.models.cifar import CifarResNet
 from dowse.models.mobilenet import MobileNetV2
@@ -139,7 +139,7 @@ def load_denoiser(path: str | os.PathLike[str]) -> DenoisingUNet:
         unet.load_state_dict({n: v.float() if v.is_floating_point() else v for n, v in state.items()})
     except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{os.fspath(path)!r} is no denoiser that `dowse train-denoiser` wrote: {type(error).__name__}: {error}"
+            f"{os.fspath(path)!r} is no denoiser that `dowse train-denoiser` wrote: {in_words(error)}"
         ) from error
     unet.eval().requires_grad_(False)
     channels_last(unet)

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError, in_words, nearest
 
 TRUST = "DOWSE_TRUST"  # the variable that names trusted modules, with commas between them; * is all
 
@@ -98,7 +98,7 @@ def imported(module_name: str, attribute: str) -> Any:
             f"--trust {module_name}"
         ) from error
     except (Exception, SystemExit) as error:  # whatever the user's module does
-        raise InputError(f"{module_name} fails as it is imported: {type(error).__name__}: {error}") from error
+        raise InputError(f"{module_name} fails as it is imported: {in_words(error)}") from error
     finally:
         sys.path.remove(here)
     found = vars(module)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from dowse.errors import in_words
 from dowse.maths.losses import Objective
 from dowse.preflight import reading
 from dowse.preflight.asking import Asking
@@ -68,6 +69,6 @@ def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
         return Finding(
             check,
             Verdict.WRONG,
-            f"{type(error).__name__}: {error}",
+            in_words(error),
             "a target takes points (n, C, H, W) in [0, 1] and answers with scores (n, K); check size and server",
         )

@@ -10,6 +10,7 @@ from dowse.core.outcome import Outcome
 from dowse.core.reply import Request
 from dowse.core.seeds import row_seeds
 from dowse.core.task import Task
+from dowse.errors import in_words
 from dowse.maths.geometry import L2, Linf, contains
 from dowse.maths.grid import pixels, towards
 from dowse.prepare import Run
@@ -91,7 +92,7 @@ class _Worker:
             loss=outcome.loss,
             seconds=log.seconds,
             seed=spec.seed,
-            cause=None if outcome.cause is None else f"{type(outcome.cause).__name__}: {outcome.cause}",
+            cause=None if outcome.cause is None else in_words(outcome.cause),
             verified=outcome.verified,
             refused=outcome.refused,
             queries_until_detected=outcome.queries_until_detected,

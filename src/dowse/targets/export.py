@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.target import as_target
-from dowse.errors import InputError, positive
+from dowse.errors import InputError, in_a_line, positive
 from dowse.machine.files import replacing
 from dowse.machine.importing import needed
 from dowse.targets.onnx import OnnxTarget
@@ -120,7 +120,7 @@ def _innermost(error: BaseException) -> str:
     """The first line of what went wrong at the bottom; the exporter wraps it in pages of advice."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+    return in_a_line(error)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dowse.core.packing import default_batch_size
 from dowse.core.target import Target
-from dowse.errors import InputError, choose
+from dowse.errors import InputError, choose, in_a_line
 from dowse.targets.export_cache import traced_file
 from dowse.targets.model import Model
 from dowse.targets.onnx import OnnxTarget
@@ -84,7 +84,7 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
         target.steady = opened.steady
         gain = _gain(net, target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
-        return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {_line(error)}")
+        return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {in_a_line(error, 150)}")
     if not difference <= TOLERANCE:
         words = f"torch runs {spec}: through onnxruntime it would answer otherwise, by {difference:.1g}"
         return _tuned(net, images, TORCH, words)
@@ -130,7 +130,7 @@ def open_fast(spec: str, like: Tensor) -> Target:
         target, difference = _through_onnxruntime(spec, net, points)
         target.steady = opened.steady
     except Exception as error:
-        raise InputError(f"onnxruntime cannot run {spec}: {_line(error)}. {remedy}") from error
+        raise InputError(f"onnxruntime cannot run {spec}: {in_a_line(error, 150)}. {remedy}") from error
     if not difference <= TOLERANCE:
         raise InputError(f"through onnxruntime {spec} answers otherwise than torch, by {difference:.1g}. {remedy}")
     return target
@@ -140,10 +140,6 @@ def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor) -> tuple[Tar
     """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W)."""
     target = OnnxTarget(traced_file(spec, net, points.shape[1:]))
     return target, _difference(_answer(net, points), target, points)
-
-
-def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:150]}"
 
 
 def _with_extremes(images: Tensor) -> Tensor:

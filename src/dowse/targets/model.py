@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.target import AdaptedTarget, Delivery, Shape, TargetLike, checked_scores
-from dowse.errors import InputError
+from dowse.errors import InputError, in_a_line
 from dowse.settings import Outputs
 from dowse.targets.likely_forms import answering, declared, likely
 from dowse.targets.options import AnyLayout, Arrays, ModelOptions, PixelType
@@ -180,7 +180,7 @@ class Model(AdaptedTarget):
             try:
                 checked_scores(self._ask(pixels, zeros), 1)
             except Exception as cause:
-                tried.append(f"{pixels.words}: {type(cause).__name__}: {str(cause).partition(chr(10))[0][:100]}")
+                tried.append(f"{pixels.words}: {in_a_line(cause, 100)}")
                 continue
             return pixels
         if forms[0].plain and not self.foreign:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from dowse import models
-from dowse.errors import InputError, nearest
+from dowse.errors import InputError, in_words, nearest
 from dowse.machine import cpu
 from dowse.machine.importing import imported
 from dowse.models.layers import Normalize
@@ -99,7 +99,7 @@ def _made(name: str, factory: Callable[..., Any], options: Mapping[str, Any], ki
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{kind}:{name} failed to make a network: {type(error).__name__}: {error}") from error
+        raise InputError(f"{kind}:{name} failed to make a network: {in_words(error)}") from error
 
 
 def from_python(name: str, options: Mapping[str, Any]) -> Model:
@@ -180,7 +180,7 @@ def _import_optional(name: str, package: str) -> ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         raise InputError(
-            f"{package} cannot be imported here ({type(error).__name__}: {error}): install a build of it that fits "
+            f"{package} cannot be imported here ({in_words(error)}): install a build of it that fits "
             f"your torch, or use dowse:NAME ({', '.join(models.names()[:3])}, …) or torch:package.module:factory"
         ) from error
 
