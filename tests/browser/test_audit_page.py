@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dowse.audit.gate import parse_requirement
+from dowse.audit.requirements import parse_requirement
 from dowse.audit.result import Audit, audit_of
 from dowse.core.outcome import End
 from tests.stores import CELL, Made, make_store

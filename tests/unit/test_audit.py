@@ -14,9 +14,9 @@ import torch
 import dowse
 from dowse.audit import surrogates
 from dowse.audit.advice import advice
-from dowse.audit.gate import check_budget, judge, parse_requirement, passed
 from dowse.audit.looking import FirstLook, keep, kept_look
 from dowse.audit.portfolio import audit_experiment, radii, rounds_of
+from dowse.audit.requirements import check_budget, judge, parse_requirement, passed
 from dowse.audit.result import Audit, audit_of
 from dowse.audit.sentence import sentence
 from dowse.audit.standing import Picture, Standing, quantile

@@ -13,9 +13,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dowse.audit.gate import check_budget, parse_requirement
 from dowse.audit.looking import PICTURES, look
 from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
+from dowse.audit.requirements import check_budget, parse_requirement
 from dowse.audit.result import Audit, audit_of
 from dowse.audit.surrogates import AUTO, NONE
 from dowse.core.inputs import Labels, as_labels, check_pixels

@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from dowse.audit.advice import advice
-from dowse.audit.gate import Verdict
+from dowse.audit.requirements import Verdict
 from dowse.audit.result import Audit, as_plain
 from dowse.audit.sentence import sentence
 from dowse.audit.standing import Standing, quantile

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dowse.audit.gate import Requirement, Verdict, judge, parse_requirement, passed
 from dowse.audit.looking import FirstLook
+from dowse.audit.requirements import Requirement, Verdict, judge, parse_requirement, passed
 from dowse.audit.sentence import sentence, where
 from dowse.audit.standing import Standing, standing_of
 from dowse.errors import InputError, choose

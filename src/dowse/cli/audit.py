@@ -79,8 +79,8 @@ def audit(
     your own first.
     """
     with computing():
-        from dowse.audit.gate import check_budget, parse_requirement
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
+        from dowse.audit.requirements import check_budget, parse_requirement
         from dowse.audit.result import audit_of
 
         requirements = [parse_requirement(text) for text in require or ()]

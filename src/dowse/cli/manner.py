@@ -24,7 +24,7 @@ def _trusted(modules: list[str] | None) -> list[str] | None:
     return modules
 
 
-def folder(text: str | Path) -> Path:
+def named_folder(text: str | Path) -> Path:
     """A folder that is named; "" would be the working directory, and comes of a variable that is not set.
 
     A default comes here too, and is a Path already.
@@ -55,7 +55,9 @@ class Manner:
 
     out: Annotated[
         Path,
-        _option("--out", "-o", parser=folder, metavar="PATH", help="Folder of the store; the same folder goes on."),
+        _option(
+            "--out", "-o", parser=named_folder, metavar="PATH", help="Folder of the store; the same folder goes on."
+        ),
     ] = Path("out")
     save: Annotated[str | None, _option(help="Adversarial images: safetensors, png (asked about again), none.")] = None
     rate: Annotated[

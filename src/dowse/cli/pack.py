@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dowse.cli.failing import failing_kindly
-from dowse.cli.manner import folder as named
+from dowse.cli.manner import named_folder
 from dowse.cli.options import command_line
 
 
@@ -31,7 +31,7 @@ def pack(
 def unpack(
     files: Annotated[list[Path], typer.Argument(help="Files that `dowse pack` wrote.", metavar="FILE")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", parser=named, metavar="PATH", help="Folder of the store, new or not.")
+        Path, typer.Option("--out", "-o", parser=named_folder, metavar="PATH", help="Folder of the store, new or not.")
     ],
 ) -> None:
     """Make a store of packed files, or add them to one, so that `dowse run FILE --out` goes on after what they hold.

@@ -21,7 +21,7 @@ def rows(
 ) -> None:
     """Print the rows of a store."""
     with failing_kindly():
-        from dowse.machine.tables import csv_text, json_text
+        from dowse.machine.csv_and_json import csv_text, json_text
 
         found = collect(folder, run)
         typer.echo(json_text(found) if form == "json" else csv_text(columns(), found), nl=False)

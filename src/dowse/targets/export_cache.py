@@ -51,8 +51,7 @@ def exported_file(name: str, size: int | None = None) -> Path:
         raise InputError(f"{name} does not say which images it takes: say it with #size=, as in onnx:{name}#size=224")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        made = export_onnx(net, file.with_suffix(f".{os.getpid()}"), shape).path
-        return made.replace(file)
+        return export_onnx(net, file, shape).path
     except OSError as error:
         raise InputError(f"cannot write to the cache {file.parent}: {error}; set DOWSE_CACHE to a folder") from error
 

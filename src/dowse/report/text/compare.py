@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dowse.errors import InputError, choose
-from dowse.machine.tables import csv_text, json_text
+from dowse.machine.csv_and_json import csv_text, json_text
 from dowse.report.data.model import Numbers, measure
 from dowse.report.data.names import norm_sign, short_target
 from dowse.report.data.statistics import Paired, compare_rows

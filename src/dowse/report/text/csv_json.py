@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from dowse.machine.tables import csv_text, json_text
+from dowse.machine.csv_and_json import csv_text, json_text
 from dowse.report.data.model import Group, Report, Table, TableEntry
 
 OF_A_SESSION = ("command", "versions", "started", "ended", "beat", "queries", "busy")

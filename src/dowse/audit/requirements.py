@@ -1,4 +1,4 @@
-"""The gate: floors that a model must keep, how they are written, and whether they are met."""
+"""Floors that a model must keep, how they are written, and whether they are met: the gate of an audit."""
 
 import math
 import re
