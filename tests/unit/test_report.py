@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from dowse.core.outcome import End
+from dowse.defences import DEFENCES
 from dowse.errors import InputError
 from dowse.images.class_names import class_names
 from dowse.report import compare_stores, write_html, write_text
+from dowse.report.data import names
 from dowse.report.data.gather import gather
 from dowse.report.data.names import short_captions, short_target
 from dowse.report.data.statistics import compare_rows
@@ -327,6 +329,10 @@ def test_numbers_in_words() -> None:
     assert [percent(v) for v in (math.nan, 0.0, 1.0)] == ["–", "0.0%", "100.0%"]
     assert [plural(1, "image"), plural(2000, "query")] == ["1 image", "2,000 queries"]
     assert [p_value(v) for v in (1e-9, 0.0123, 0.5)] == ["<0.0001", "0.012", "0.50"]
+
+
+def test_every_defence_has_a_name_for_tables() -> None:
+    assert names.DEFENCES.keys() == DEFENCES.keys()
 
 
 def test_thumbnails() -> None:
