@@ -48,8 +48,21 @@ def test_runs_of_one_title_are_told_apart_by_their_surrogates_names(
 ) -> None:
     runs = [Made("ours", TAKEN, replace(CELL, surrogate=one)) for one in surrogates]
     with Store(make_store(tmp_path, runs)) as store:
-        titles = list(own_titles(store.runs()).values())
+        titles = list(own_titles([store.runs()]).values())
     assert titles == [f"ours ({words}, number={number})" for number, words in enumerate(said)]
+
+
+def test_a_run_has_one_title_beside_columns_that_have_two_of_it(tmp_path: Path) -> None:
+    lite, both = ("dowse:imagenet_efficientnet_lite0",), ("dowse:imagenet_resnet18",)
+    runs = [
+        Made("ours", TAKEN, replace(CELL, target=f"dowse:{target}", surrogate=surrogate, options={}))
+        for target, surrogate in [("a", lite), ("a", both), ("b", lite)]
+    ]
+    with Store(make_store(tmp_path, runs)) as store:
+        (table,) = gather(store).tables
+    first, second = ([entry.method.split(", number")[0] for entry in group.entries] for group in table.groups)
+    assert first == ["ours (by EfficientNet-Lite0", "ours (by ResNet-18"]
+    assert second == ["ours (by EfficientNet-Lite0"]
 
 
 def test_the_options_of_every_run_are_on_the_page(tmp_path: Path) -> None:

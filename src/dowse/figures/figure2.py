@@ -49,7 +49,7 @@ def compute(lab: Laboratory) -> Numbers:
 
 def _curves(attacks: Sequence[tuple[RunInfo, Counted]]) -> list[dict[str, Any]]:
     """A curve a run; easy images end first, so a run that is under way says so in its title."""
-    titles = own_titles(run for run, _ in attacks)
+    titles = own_titles([[run for run, _ in attacks]])
     return [
         _curve(run, titles[run.id] + (", under way" if counted.unfinished else ""), counted.attacked)
         for run, counted in attacks

@@ -108,9 +108,9 @@ def side_by_side(groups: Sequence[Group]) -> list[list[Group]]:
 def _groups(store: Store, columns: Sequence[list[TableEntry]], classes: Sequence[str] | None) -> list[Group]:
     groups = []
     runs = [next((entry.run for entry in entries if entry.run.target_name), entries[0].run) for entries in columns]
-    names = column_names(runs)
-    for name, entries in zip(names, columns, strict=True):
-        run, titles = entries[0].run, own_titles(entry.run for entry in entries)
+    titles = own_titles([entry.run for entry in entries] for entries in columns)
+    for name, entries in zip(column_names(runs), columns, strict=True):
+        run = entries[0].run
         known = class_names(run.content, run.source) if classes is None else classes
         titled = [replace(entry, method=titles[entry.run.id]) for entry in entries]
         eps = store.radius(run.content, (row for entry in entries for row in entry.counted.rows[:1]))

@@ -11,10 +11,10 @@ from dowse.report.data.model import Table
 from dowse.store import RunInfo
 
 MODELS = {
-    "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "resnet18": "ResNet-18", "resnet34": "ResNet-34",
-    "resnet50": "ResNet-50", "resnet101": "ResNet-101", "resnet152": "ResNet-152", "resnet20": "ResNet-20",
-    "resnet56": "ResNet-56", "squeezenet10": "SqueezeNet", "squeezenet1_0": "SqueezeNet", "squeezenet": "SqueezeNet",
-    "vgg16": "VGG-16", "vgg16_bn": "VGG-16-BN", "inception_v3": "Inception-v3",
+    "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "vgg16": "VGG-16", "vgg16_bn": "VGG-16-BN",
+    "squeezenet10": "SqueezeNet", "squeezenet1_0": "SqueezeNet", "squeezenet": "SqueezeNet",
+    "inception_v3": "Inception-v3",
+    **{f"resnet{i}": f"ResNet-{i}" for i in (18, 20, 32, 34, 50, 56, 101, 152)},
     **{f"efficientnet_lite{i}": f"EfficientNet-Lite{i}" for i in range(5)},
 }  # fmt: skip
 DEFENCES = {
@@ -54,26 +54,38 @@ def subscripts(title: str) -> list[tuple[str, bool]]:
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells columns and tables apart
 
 
-def own_titles(runs: Iterable[RunInfo]) -> dict[str, str]:
-    """Titles of the runs of a column, by their ids: what differs stands behind a title that repeats."""
-    named: dict[str, list[RunInfo]] = defaultdict(list)
-    for run in runs:
-        named[run.title].append(run)
+def own_titles(columns: Iterable[Iterable[RunInfo]]) -> dict[str, str]:
+    """Titles of the runs of some columns, by their ids: what tells two of a column apart stands behind their title.
+
+    It stands there in every column, so that a run is a row of the same name beside columns that have two of its title.
+    """
+    named: dict[str, list[list[RunInfo]]] = defaultdict(list)
+    for column in columns:
+        same: dict[str, list[RunInfo]] = defaultdict(list)
+        for run in column:
+            same[run.title].append(run)
+        for title, runs in same.items():
+            named[title].append(runs)
     titles = {}
-    for title, same in named.items():
-        spoken = [_words(run) for run in same]
-        every = dict.fromkeys(word for words in spoken for word in words)  # an option that came later is not in all
-        differ = [word for word in every if len({words.get(word) for words in spoken}) > 1]
-        for run, words in zip(same, spoken, strict=True):
-            said = ", ".join(_said(word, words[word], spoken) for word in differ if word in words)
-            titles[run.id] = f"{title} ({said})" if said else title
+    for title, found in named.items():
+        differ = list(dict.fromkeys(word for runs in found for word in _differing(list(map(_words, runs)))))
+        every = {run.id: _words(run) for runs in found for run in runs}
+        for run_id, words in every.items():
+            said = ", ".join(_said(word, words[word], every.values()) for word in differ if word in words)
+            titles[run_id] = f"{title} ({said})" if said else title
     return titles
 
 
-def _said(word: str, value: str, spoken: Sequence[dict[str, str]]) -> str:
+def _differing(spoken: Sequence[dict[str, str]]) -> list[str]:
+    """The words that do not say the same of all; an option that came later is not in all."""
+    every = dict.fromkeys(word for words in spoken for word in words)
+    return [word for word in every if len({words.get(word) for words in spoken}) > 1]
+
+
+def _said(word: str, value: str, spoken: Iterable[dict[str, str]]) -> str:
     """One word of a run in its title: surrogates by the names of their networks where those tell the runs apart."""
     if word == "surrogate":
-        names = {words[word]: _by(json.loads(words[word])) for words in spoken}
+        names = {words[word]: _by(json.loads(words[word])) for words in spoken if word in words}
         if len(set(names.values())) == len(names):
             return names[value]
     return f"{word}={value}"
