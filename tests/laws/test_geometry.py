@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dowse.errors import InputError
 from dowse.maths import geometry
-from dowse.maths.geometry import L2, Linf, contained, contains, default_step, make_ball
+from dowse.maths.geometry import L2, Linf, contains, copies_inside, default_step, make_ball
 from tests.support import SHAPE, generator
 
 BALLS = {"l2": L2, "linf": Linf}
@@ -61,9 +61,12 @@ def test_many_points_are_inside_or_not_as_each_is_by_itself(norm, eps, seed, dty
     points = [*border, centres[3] + eps * shift, centres[4] - 0.1, centres[5]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(geometry, "AT_ONCE", at_once)
-        verdicts = contained(ball, points, centres)
-    assert verdicts == [bool(contains(ball, x[None], x0)) for x, x0 in zip(points, centres, strict=True)]
-    assert contained(ball, [], []) == []
+        copies = copies_inside(ball, points, centres)
+    assert all(copy is None or torch.equal(copy, x) for copy, x in zip(copies, points, strict=True))
+    assert [copy is not None for copy in copies] == [
+        bool(contains(ball, x[None], x0)) for x, x0 in zip(points, centres, strict=True)
+    ]
+    assert copies_inside(ball, [], []) == []
 
 
 @given(norms, radii, seeds, dtypes)

@@ -109,8 +109,9 @@ def step_along(direction: Tensor, at: Iterate, x0: Tensor, η: float, ball: Ball
 
     Costs 1 or 2 queries.
     """
+    step = η * ball.steepest(direction)
     for sign in (1, -1):
-        x = ball.project(at.x + sign * η * ball.steepest(direction), x0)
+        x = ball.project(torch.add(at.x, step, alpha=sign), x0)
         answer = yield from examine(x)
         if float(answer.loss[0]) > at.f:
             return Iterate(x, float(answer.loss[0]), answer)

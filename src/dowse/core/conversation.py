@@ -13,7 +13,7 @@ from dowse.core.flow import Answer, Begin, Flow, Look, Note, Opening, PriorAt, P
 from dowse.core.reply import Reply
 from dowse.core.seeds import stream
 from dowse.core.task import Task
-from dowse.maths.geometry import Ball, contains
+from dowse.maths.geometry import Ball, copies_inside
 from dowse.maths.losses import Objective
 
 
@@ -111,13 +111,16 @@ class Conversation:
         if self.memory is not None and self.query.candidate and reply.answer is not None and reply.last is not None:
             self.heard = Heard(float(reply.answer.loss[reply.last]), reply.answer.scores[reply.last])
 
-    def remember(self, query: Query, answer: Answer, row: int, inside: bool | None = None) -> bool:
-        """Keep a row and its loss if it lies in the ball; whether it does, where that is not known yet."""
-        if inside is None:
-            inside = bool(contains(self.rules.ball, query.points[row : row + 1], self.task.x))
-        if inside:
-            self.iterate, self.loss = query.points[row].clone(), float(answer.loss[row])
-        return inside
+    def remember(self, iterate: Tensor, answer: Answer, row: int) -> None:
+        """Keep an iterate that lies in the ball, (*s), and what was answered about that row."""
+        self.iterate, self.loss = iterate, float(answer.loss[row])
+
+    def remembers(self, answer: Answer, row: int) -> bool:
+        """Keep a row of the question answered if it lies in the ball; whether it does."""
+        (inside,) = copies_inside(self.rules.ball, [self.query.points[row]], [self.task.x])
+        if inside is not None:
+            self.remember(inside, answer, row)
+        return inside is not None
 
     def send(self, value: Any) -> tuple[bool, Any]:
         """Go on until the next question; (True, what the flow returned) once it has none."""

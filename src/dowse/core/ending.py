@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from dowse.core.asked import Reserve
 from dowse.core.conversation import Accept, Conversation, Rules
 from dowse.core.flow import Answer
@@ -12,31 +14,31 @@ from dowse.core.oracle import Oracle
 from dowse.core.outcome import End, Outcome
 from dowse.core.reply import Reply, Request
 from dowse.core.seeds import row_seeds
-from dowse.maths.geometry import contained
+from dowse.maths.geometry import copies_inside
 
 
-def last_inside(replies: Sequence[tuple[Conversation, Reply]], rules: Rules) -> list[bool]:
-    """Whether the last row of each question that was answered about iterates lies in the ball; all at once."""
-    inside = [False] * len(replies)
+def last_inside(replies: Sequence[tuple[Conversation, Reply]], rules: Rules) -> list[Tensor | None]:
+    """Copies of the last rows that were answered about iterates and lie in the ball, (*s); found all at once."""
+    inside: list[Tensor | None] = [None] * len(replies)
     if rules.accept is not Accept.NEVER:
         told = [
             (place, one.query.points[row], one.task.x)
             for place, (one, reply) in enumerate(replies)
             if one.query.candidate and not one.opening and (row := reply.last) is not None
         ]
-        verdicts = contained(rules.ball, [point for _, point, _ in told], [x0 for *_, x0 in told])
-        for (place, *_), verdict in zip(told, verdicts, strict=True):
-            inside[place] = verdict
+        copies = copies_inside(rules.ball, [point for _, point, _ in told], [x0 for *_, x0 in told])
+        for (place, *_), copy in zip(told, copies, strict=True):
+            inside[place] = copy
     return inside
 
 
-def judged(conversation: Conversation, reply: Reply, *, inside: bool, blocks: bool) -> End | None:
+def judged(conversation: Conversation, reply: Reply, *, inside: Tensor | None, blocks: bool) -> End | None:
     """Look for an end in an answer; None if the conversation goes on.
 
     Args:
         conversation: Whose question was answered; the best iterate is remembered in it.
         reply: The answer.
-        inside: Whether its last row lies in the ball.
+        inside: A copy of its last row, if that is an iterate in the ball.
         blocks: Whether a refused query ends the account.
     """
     if reply.answer is None:
@@ -60,17 +62,17 @@ def _opened(conversation: Conversation, reply: Reply, answer: Answer) -> End | N
     return End.ALREADY_WRONG if already_wrong and conversation.rules.accept is not Accept.NEVER else None
 
 
-def _found(conversation: Conversation, reply: Reply, answer: Answer, inside: bool) -> bool:
+def _found(conversation: Conversation, reply: Reply, answer: Answer, inside: Tensor | None) -> bool:
     """Look for success in an answer."""
     query, accept = conversation.query, conversation.rules.accept
     if accept is Accept.NEVER:
         return False
     last = reply.last if query.candidate else None
-    if last is not None:
-        conversation.remember(query, answer, last, inside)
+    if last is not None and inside is not None:
+        conversation.remember(inside, answer, last)
     if query.candidate or accept is Accept.ANY:
         for row, adversarial in enumerate(answer.adversarial.tolist()):
-            if adversarial and conversation.remember(query, answer, row, inside if row == last else None):
+            if adversarial and (inside is not None if row == last else conversation.remembers(answer, row)):
                 return True
     return False
 
@@ -91,7 +93,7 @@ def outcome_of(
     conversation: Conversation, end: End, account: Account, *, verified: int, cause: Exception | None, value: Any
 ) -> Outcome:
     """What became of the image that a conversation, which is over, was about; `Outcome` says what each word means."""
-    task, adversarial = conversation.task, conversation.iterate.detach()
+    task, adversarial = conversation.task, conversation.iterate.detach().clone()  # no part of a round's copies
     return Outcome(
         index=task.index,
         id=task.id,

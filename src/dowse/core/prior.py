@@ -1,5 +1,6 @@
 """What answers `prior_at`, `look` and `pull`: surrogates, asked for many images at once."""
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -145,7 +146,7 @@ def _check_numbers(question: PriorAt | Look | Pull, surrogates: int) -> None:
 
 def finite(gradient: Tensor) -> Tensor:
     """A surrogate's gradient, (*s), in one piece of memory, or zero with a warning where it is not finite."""
-    if gradient.isfinite().all():
+    if math.isfinite(gradient.sum()) or gradient.isfinite().all():  # a finite sum has finite terms only
         return gradient.contiguous()
     warnings.warn("the surrogate's gradient is not finite: it counts as zero", stacklevel=2)
     return torch.zeros_like(gradient)

@@ -16,7 +16,7 @@ from dowse.estimators.noise import LOUD
 from dowse.estimators.probing import Probes
 from dowse.estimators.rgf import RGFFamily, State
 from dowse.maths import theory
-from dowse.maths.sampling import sphere
+from dowse.maths.sampling import is_zero, sphere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class CosineEstimation(RGFFamily):
 
     def slope(self, state: State, x: Tensor, f: float, v: Tensor) -> Flow[tuple[float, State]]:
         """vᵀ∇f at x by one query; a surrogate without a gradient has slope 0 and costs nothing."""
-        if not v.any():
+        if is_zero(v):
             return 0.0, state
         probes, state = yield from self.probe(state, x, f, lambda: v.unsqueeze(0).clone())
         return float(probes.slope[0]), state  # Eq. (13)
@@ -125,7 +125,7 @@ class CosineEstimation(RGFFamily):
         if state.noise.variance > 0:
             seen = state.noise.norm(x.numel(), length)
             norm = seen if seen is not None else norm if state.noise.hides(slope * length) else 0.0
-        return min(1.0, slope / norm) if norm > 0 else float(v.any())  # Eq. (8)
+        return min(1.0, slope / norm) if norm > 0 else float(not is_zero(v))  # Eq. (8)
 
     def _listen(self, state: State, x: Tensor, f: float) -> Flow[State]:
         """The target's noise, from x, (*s), asked `noise_samples` times more."""
@@ -137,7 +137,7 @@ class CosineEstimation(RGFFamily):
     def _stand_out(self, state: State, x: Tensor, f: float, v: Tensor, slope: float) -> Flow[tuple[float, State]]:
         """v's slope at a σ at which it stands out of the noise, or at the largest; a query for each doubling."""
         limit = self._policy.limit
-        if not v.any() or state.noise.variance == 0:
+        if is_zero(v) or state.noise.variance == 0:
             return slope, state
         while state.sigma < limit and state.noise.hides(slope * _length(state, x), LOUD):
             state = replace(state, sigma=min(2 * state.sigma, limit))

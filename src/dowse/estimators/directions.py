@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weighing, Weights, pull
 from dowse.maths.losses import Objective
-from dowse.maths.sampling import sphere
+from dowse.maths.sampling import is_zero, sphere
 
 
 def random_outputs(rng: torch.Generator, n: int | None = None) -> Callable[[Seen], Weights]:
@@ -31,7 +31,7 @@ def pulled(x: Tensor, surrogate: int, weights: Weighing) -> Flow[Tensor]:
 def ods(x: Tensor, known: Opening, rng: torch.Generator) -> Flow[Tensor]:
     """∇ₓ(wᵀz) of a random surrogate at x, (*s): free; a random direction where that is zero."""
     direction = yield from pulled(x, any_surrogate(known, rng), random_outputs(rng))
-    return direction if direction.any() else sphere(1, x, rng)[0]
+    return sphere(1, x, rng)[0] if is_zero(direction) else direction
 
 
 def any_surrogate(known: Opening, rng: torch.Generator) -> int:

@@ -84,7 +84,7 @@ class L2:
         return length
 
     def _length(self, x: Tensor, x0: Tensor) -> float:
-        return float(self.distance(x.unsqueeze(0), x0)[0])
+        return self.distance(x.unsqueeze(0), x0).item()
 
 
 @dataclass(frozen=True)
@@ -151,29 +151,29 @@ def contains(ball: Ball, points: Tensor, x0: Tensor) -> Tensor:
     return in_range.cpu() & (ball.distance(points, x0) <= ball.eps)
 
 
-def contained(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor]) -> list[bool]:
-    """Whether each point, (*s), lies in the ball around its own centre and in [0, 1]: `contains`, for many at once.
+def copies_inside(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor]) -> list[Tensor | None]:
+    """A copy of each point, (*s), that lies in the ball around its own centre and in [0, 1]; None for all others.
 
     Many rows may be summed in another order than one, so whoever lies as near to the border as that could matter is
-    asked about alone: nobody's verdict depends on the others.
+    asked about alone: nobody's verdict depends on the others. Copies share memory with their neighbours'.
 
-    >>> contained(Linf(0.1), [torch.full((2,), 0.55), torch.full((2,), 0.7)], 2 * [torch.full((2,), 0.5)])
-    [True, False]
+    >>> copies_inside(Linf(0.1), [torch.full((2,), 0.55), torch.full((2,), 0.7)], 2 * [torch.full((2,), 0.5)])
+    [tensor([0.5500, 0.5500]), None]
     """
-    verdicts: list[bool] = []
+    copies: list[Tensor | None] = []
     at_once = max(1, AT_ONCE // max(1, points[0].numel())) if points else 1
     for start in range(0, len(points), at_once):
-        some, around = points[start : start + at_once], centres[start : start + at_once]
-        rows = torch.stack(list(some))
-        flat, distance = rows.flatten(1), ball.distance(rows, torch.stack(list(around)))
+        rows, around = torch.stack(list(points[start : start + at_once])), centres[start : start + at_once]
+        flat = rows.flatten(1)
         in_range = ((flat.amin(1) >= 0) & (flat.amax(1) <= 1)).tolist()
-        inside = (distance <= ball.eps).tolist()
-        near = ((distance - ball.eps).abs() <= 1e-9 * ball.eps).tolist()
-        verdicts += [
-            within and (bool(contains(ball, x.unsqueeze(0), x0)) if close else yes)
-            for x, x0, within, yes, close in zip(some, around, in_range, inside, near, strict=True)
-        ]
-    return verdicts
+        distances = ball.distance(rows, around[0] if len(around) == 1 else torch.stack(list(around))).tolist()
+        for row, x0, possible, distance in zip(rows, around, in_range, distances, strict=True):
+            if possible and abs(distance - ball.eps) <= 1e-9 * ball.eps:
+                possible = bool(contains(ball, row.unsqueeze(0), x0))
+            else:
+                possible = possible and distance <= ball.eps
+            copies.append(row if possible else None)
+    return copies
 
 
 def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
@@ -202,7 +202,7 @@ def default_step(ball: Ball) -> float:
 
 def _displacement(x: Tensor, x0: Tensor) -> Tensor:
     """x − x0, (n, *s) and (*s) or (n, *s) -> (n, D), in float64: in float32 a long vector's length is off by 1e-4."""
-    return (x.cpu().double() - x0.cpu()).flatten(1)
+    return x.to("cpu", torch.float64, copy=True).sub_(x0.to("cpu", torch.float64)).flatten(1)
 
 
 @lru_cache

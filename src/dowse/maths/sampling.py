@@ -51,6 +51,16 @@ def _least_safe(dtype: torch.dtype) -> float:
     return math.sqrt(limits.tiny) / limits.eps
 
 
+def is_zero(x: Tensor) -> bool:
+    """Whether every number of x, (*s), is zero: as `not x.any()`, in a fraction of its time.
+
+    >>> is_zero(torch.tensor([0.0, -0.0])), is_zero(torch.tensor([0.0, 1e-40])), is_zero(torch.tensor([math.nan]))
+    (True, False, False)
+    """
+    least, most = x.aminmax()
+    return float(least) == 0 == float(most)
+
+
 def gaussian(shape: Sequence[int], like: Tensor, rng: torch.Generator) -> Tensor:
     """Independent standard normal numbers: E[uuᵀ] = I.
 
