@@ -22,9 +22,10 @@ TOGETHER = 4  # rows of a pass of large images that are fastest: their weights a
 
 
 class Alike(NamedTuple):
-    """How many images (C, H, W) may share a pass of a network: they were seen to have the bits of each alone."""
+    """Passes of `most` and of `fewer` images (C, H, W): a network was seen to say the same in both, bit by bit."""
 
-    rows: int
+    most: int
+    fewer: int
     shape: Shape
 
 
@@ -65,7 +66,7 @@ def faster(net: nn.Module, shape: Shape | None = None) -> nn.Module:
         return net
     for chaining in (True, False):
         try:
-            made = _make(net, chaining=chaining)
+            made = _make(net, shape, chaining=chaining)
             if made is not None and _agree(net, made, shape or (_channels(net), 64, 64)):
                 object.__setattr__(made, "alike", _alike(made, shape))
                 return made
@@ -99,7 +100,7 @@ def traced(net: nn.Module) -> GraphModule:
     return GraphModule(net, _Layers().trace(net))
 
 
-def _make(net: nn.Module, *, chaining: bool) -> GraphModule | None:
+def _make(net: nn.Module, shape: Shape | None, *, chaining: bool) -> GraphModule | None:
     """The faster form; None if that is the net as it was."""
     made = traced(net)
     changed = fold(made)
@@ -107,7 +108,7 @@ def _make(net: nn.Module, *, chaining: bool) -> GraphModule | None:
     if chaining and chained(made):
         changed = True
         for name, layer in list(made.named_modules()):
-            if type(layer) is nn.Linear:
+            if type(layer) is nn.Linear and not _is_small(shape):
                 made.set_submodule(name, RowByRow(layer))
     for name in KEPT:
         if hasattr(net, name):
@@ -123,16 +124,25 @@ def _agree(net: nn.Module, made: nn.Module, shape: Shape) -> bool:
 
 
 def _alike(made: nn.Module, shape: Shape | None) -> Alike | None:
-    """Whether the first and the last of a few large images have the same bits together as alone.
+    """Whether the first and the last of a few images have the same bits among all of them and among fewer, or alone.
 
     The order of a convolution's sums does not depend on values, so what holds for noise holds for photographs.
     """
-    if shape is None or shared_rows(math.prod(shape)) > 1:
+    if shape is None:
         return None
-    x = _noise(made, shape, rows=TOGETHER)
-    together, first, last = _said(made, x), _said(made, x[:1]), _said(made, x[-1:])
-    same = all(torch.equal(a[:1], b) and torch.equal(a[-1:], c) for a, b, c in zip(together, first, last, strict=True))
-    return Alike(TOGETHER, shape) if same else None
+    shared = shared_rows(math.prod(shape))
+    most, fewer = (shared, shared // 2) if _is_small(shape) else (TOGETHER, 1)
+    x = _noise(made, shape, rows=most)
+    together, first, last = _said(made, x), _said(made, x[:fewer]), _said(made, x[-fewer:])
+    same = all(
+        torch.equal(a[:fewer], b) and torch.equal(a[-fewer:], c) for a, b, c in zip(together, first, last, strict=True)
+    )
+    return Alike(most, fewer, shape) if same else None
+
+
+def _is_small(shape: Shape | None) -> bool:
+    """Whether images (C, H, W) are so small that they share passes in any case."""
+    return shape is not None and shared_rows(math.prod(shape)) > 1
 
 
 def _noise(net: nn.Module, shape: Shape, rows: int) -> Tensor:

@@ -85,21 +85,19 @@ class SurrogatePrior(Prior):
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
         turns = torch.zeros_like(labels) if turns is None else turns
         there = self._there(x)
-        parts, size = self._parts(there)
         return torch.cat(
             [
                 self._gradient(*(filled(rows[part], size) for rows in (there, labels, turns)))[: len(x[part])]
-                for part in parts
+                for part, size in self._parts(there)
             ]
         ).to(x.device)
 
     def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
         there = self._there(x)
-        parts, size = self._parts(there)
         return [
             one
-            for part in parts
+            for part, size in self._parts(there)
             for one in self._see(
                 filled(there[part], size), filled(turns[part], size), weights and weights[part], len(x[part]), x.device
             )
@@ -109,25 +107,26 @@ class SurrogatePrior(Prior):
         """Images where the net is."""
         return x if (kind := self.target.kind) is None else x.to(kind.device)
 
-    def _parts(self, x: Tensor) -> tuple[list[slice], int]:
-        """The rows of each pass, and how many a pass has at least: on a CPU all have the same number, filled up.
+    def _parts(self, x: Tensor) -> list[tuple[slice, int]]:
+        """The rows of each pass, and how many it is filled up to: on a CPU all passes have the same number.
 
-        Or they have so few that nothing changes with their number. So what a surrogate says at an image does not depend
-        on who asks beside it (docs/decisions/0008).
+        Or one of two numbers that were seen to give the same bits: those who are left take the smaller where that asks
+        fewer rows. So what a surrogate says at an image does not depend on who asks beside it (docs/decisions/0008).
         """
-        fixed = self._fixed(x)
+        n, fixed, alike = len(x), self._fixed(x), self._alike(x)
         rows = fixed or self.batch_size or default_batch_size(x)
-        few = self._alike(x) if fixed == 1 else rows
-        whole = len(x) - len(x) % few
-        parts = [slice(start, start + few) for start in range(0, whole, few)]
-        return parts + [slice(start, start + rows) for start in range(whole, len(x), rows)], fixed
+        most, fewer = (rows, rows) if alike is None else (alike.most, alike.fewer)
+        whole = n - n % most
+        last = fewer if -(-(n - whole) // fewer) * fewer < most else most
+        passes = [(start, most) for start in range(0, whole, most)] + [(start, last) for start in range(whole, n, last)]
+        return [(slice(start, start + size), size if fixed else 0) for start, size in passes]
 
-    def _alike(self, x: Tensor) -> int:
-        """How many of the images x, (n, C, H, W), may share a pass because it changes no bit of any; 1 if none may."""
+    def _alike(self, x: Tensor) -> Alike | None:
+        """Passes in which the net says the same of images like x, (n, C, H, W); None if none are known."""
         alike: Alike | None = getattr(self.net, "alike", None)
         if alike is None or alike.shape != self._shape(x) or self.target.kind != SINGLE:
-            return 1
-        return alike.rows if self.batch_size is None or self.batch_size >= alike.rows else 1
+            return None
+        return alike if self.batch_size is None or self.batch_size >= alike.most else None
 
     def _fixed(self, x: Tensor) -> int:
         """How many rows every pass of such images has, (n, C, H, W); 0 where they need not have the same number."""
