@@ -121,9 +121,16 @@ def dowse_programs(method: str, norm: Norm, budget: int, net: nn.Module, data: I
     return [Program(f"{method}, {norm}", name, attacker(target)) for name, target in targets.items()]
 
 
-def square(norm: Norm, net: nn.Module, data: Images) -> Iterator[Program]:
-    """Square: one query a step, after those of the image and of its start."""
+def square(norm: Norm, net: nn.Module, data: Images, leave_out: str | None) -> Iterator[Program]:
+    """Square: one query a step, after those of the image and of its start; what is left out need not be installed."""
     yield from dowse_programs("square", norm, 2 + data.steps, net, data)
+    if leave_out != "torchattacks":
+        yield torchattacks_square(norm, net, data)
+    if leave_out != "toolbox":
+        yield toolbox_square(norm, net, data)
+
+
+def torchattacks_square(norm: Norm, net: nn.Module, data: Images) -> Program:
     library, n = importlib.import_module("torchattacks"), len(data.x)
     counting = Counting(net)
     theirs = library.Square(
@@ -134,7 +141,11 @@ def square(norm: Norm, net: nn.Module, data: Images) -> Iterator[Program]:
         theirs(data.x, data.y)
         return n * (2 + data.steps)
 
-    yield Program(f"square, {norm}", "torchattacks", run_torchattacks, counting)
+    return Program(f"square, {norm}", "torchattacks", run_torchattacks, counting)
+
+
+def toolbox_square(norm: Norm, net: nn.Module, data: Images) -> Program:
+    n = len(data.x)
     attacks = importlib.import_module("art.attacks.evasion")
     classifiers = importlib.import_module("art.estimators.classification")
     counted = Counting(net)
@@ -151,7 +162,7 @@ def square(norm: Norm, net: nn.Module, data: Images) -> Iterator[Program]:
         toolbox.generate(data.x.numpy().copy(), data.y.numpy())
         return n * (2 + data.steps)
 
-    yield Program(f"square, {norm}", "toolbox", run_toolbox, counted)
+    return Program(f"square, {norm}", "toolbox", run_toolbox, counted)
 
 
 def spsa(net: nn.Module, data: Images) -> Iterator[Program]:
@@ -201,12 +212,14 @@ def authors_bandits(file: Path) -> Callable[..., dict[str, Any]]:
     return attack
 
 
-def every_program(net: nn.Module, data: Images, file: Path | None, only: str) -> Iterator[Program]:
-    """All programs of the methods whose names begin with `only`, method by method."""
+def every_program(
+    net: nn.Module, data: Images, file: Path | None, only: str, leave_out: str | None
+) -> Iterator[Program]:
+    """All programs of the methods whose names begin with `only`, method by method, but one."""
     methods: dict[str, Callable[[], Iterator[Program]]] = {
-        "square, linf": lambda: square("linf", net, data),
+        "square, linf": lambda: square("linf", net, data, leave_out),
         "bandits, linf": lambda: bandits("linf", net, data, file),
-        "square, l2": lambda: square("l2", net, data),
+        "square, l2": lambda: square("l2", net, data, leave_out),
         "bandits, l2": lambda: bandits("l2", net, data, file),
         "spsa, linf": lambda: spsa(net, data),
     }
@@ -250,7 +263,8 @@ def main() -> None:
     with torch.no_grad():
         right = (net(found.images).argmax(1) == found.labels).nonzero().flatten()[: said.images]
     data = Images(found.images[right], found.labels[right], said.steps)
-    programs = [one for one in every_program(net, data, said.bandits, said.only) if one.name != said.leave_out]
+    every = every_program(net, data, said.bandits, said.only, said.leave_out)
+    programs = [one for one in every if one.name != said.leave_out]
     console = Console(width=140)
     for _ in range(REPEATS):
         for one in programs:
