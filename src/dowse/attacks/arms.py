@@ -26,7 +26,7 @@ class Reach(NamedTuple):
 
 
 REACH = {
-    "climb": Reach(1.5, 0.5, 0.05, 1.0),  # its trust region in ε
+    "climb": Reach(2.0, 0.7, 0.05, 1.0),  # its trust region in ε
     "ods": Reach(1.2, 0.9, 0.1, 2.0),  # its step, relative to the first
     "slope": Reach(1.5, 0.5, 0.01, 1.0),  # the share of the pixels that are moved, of those that promise a gain
 }
