@@ -6,20 +6,20 @@ import pytest
 import torch
 
 import dowse
-from dowse.maths.last_layer import Row, Rows, fit
+from dowse.maths.last_layer import Example, Examples, fit
 from tests.support import Tanh, pictures
 
 D, F, K = 7, 5, 4
 
 
-def row(rng: torch.Generator) -> Row:
+def row(rng: torch.Generator) -> Example:
     sizes = (D, F, K, K)
-    return Row(*(torch.randn(size, generator=rng, dtype=torch.float64) for size in sizes))
+    return Example(*(torch.randn(size, generator=rng, dtype=torch.float64) for size in sizes))
 
 
-def remembered(n: int, pinned: int, most: int = 100) -> Rows:
+def remembered(n: int, pinned: int, most: int = 100) -> Examples:
     rng = torch.Generator().manual_seed(n)
-    rows = Rows.of(row(rng))
+    rows = Examples.of(row(rng))
     for i in range(1, n):
         rows = rows.add(row(rng), pin=i == pinned, most=most)
     return rows
@@ -56,7 +56,7 @@ def test_the_slope_is_the_gradient_of_the_scores():
 
 def test_surrogates_that_say_what_the_target_says_are_believed():
     rng = torch.Generator().manual_seed(1)
-    rows = Rows.of(row(rng))
+    rows = Examples.of(row(rng))
     for _ in range(8):
         new = row(rng)
         rows = rows.add(new._replace(scores=rows.rows[0].scores + new.prior - rows.rows[0].prior), pin=False, most=99)
@@ -65,7 +65,7 @@ def test_surrogates_that_say_what_the_target_says_are_believed():
 
 def test_surrogates_that_say_the_opposite_are_not():
     rng = torch.Generator().manual_seed(1)
-    rows = Rows.of(row(rng))
+    rows = Examples.of(row(rng))
     for _ in range(8):
         new = row(rng)
         rows = rows.add(new._replace(scores=rows.rows[0].scores - new.prior + rows.rows[0].prior), pin=False, most=99)
@@ -101,7 +101,7 @@ def test_dowse_attacks_with_any_number_of_surrogates(norm, surrogates, outputs):
 def test_without_a_surrogate_it_learns_from_a_smaller_image(surrogates, learnt_from, monkeypatch):
     shape, fitted = (1, 80, 90), []
 
-    def watched(rows: Rows, *rest, **words):
+    def watched(rows: Examples, *rest, **words):
         fitted.append(rows)
         return fit(rows, *rest, **words)
 
@@ -124,9 +124,9 @@ def test_flat_scores_do_not_stop_it():
 
 def test_inner_products_that_rounding_made_indefinite_still_give_a_posterior() -> None:
     zero = torch.zeros(2).double()
-    rows = Rows.of(Row(torch.zeros(2), torch.zeros(0).double(), zero, zero))
+    rows = Examples.of(Example(torch.zeros(2), torch.zeros(0).double(), zero, zero))
     for scores in (zero + 1, zero + 2):
-        rows = rows.add(Row(torch.tensor([1.0, 0.0]), torch.zeros(0).double(), zero, scores), pin=False, most=9)
+        rows = rows.add(Example(torch.tensor([1.0, 0.0]), torch.zeros(0).double(), zero, scores), pin=False, most=9)
     off = torch.tensor([[0, 0, 0], [0, 1, 1.2], [0, 1.2, 1]]).double()  # no inner products: eigenvalue −0.2
     model = fit(replace(rows, pixels=off), torch.tensor([0, 1]), ridge=0.05, pixels=1.0)
     assert model.coefficients.isfinite().all()

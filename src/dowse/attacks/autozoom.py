@@ -77,7 +77,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class State:
+class AutoZOOMState:
     """How far an attack has come.
 
     Attributes:
@@ -165,9 +165,11 @@ class AutoZOOM(Attack):
         assert space is not None
         return x.new_zeros(space.small)
 
-    def init(self, x: Tensor, f: float, ball: Ball) -> State:
+    def init(self, x: Tensor, f: float, ball: Ball) -> AutoZOOMState:
         """The state before the first step, for an image x, (*s), whose loss is f."""
-        return State(x, _inverse(x), f, Goal(x, ball, self.shrink), Weight(self.weight), Adam.fresh(self.grid(x)))
+        return AutoZOOMState(
+            x, _inverse(x), f, Goal(x, ball, self.shrink), Weight(self.weight), Adam.fresh(self.grid(x))
+        )
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
         """Attack x, (C, H, W); ends only from outside."""
@@ -180,7 +182,7 @@ class AutoZOOM(Attack):
             distortion = float(state.goal.distortion(state.x.unsqueeze(0))[0])
             yield from note(weight=state.weight.value, distortion=distortion)
 
-    def gradient(self, state: State, rng: torch.Generator) -> Flow[tuple[Tensor, State]]:
+    def gradient(self, state: AutoZOOMState, rng: torch.Generator) -> Flow[tuple[Tensor, AutoZOOMState]]:
         """The gradient on the grid of what is minimised, (C, h, w), by q one-sided differences."""
         grid = self.grid(state.x)
         u, β = sphere(self.q_after if state.found else self.q, grid, rng), self.sigma or 1 / grid.numel()
@@ -192,7 +194,7 @@ class AutoZOOM(Attack):
         ĝ = torch.einsum("n,n...->...", (rise / β).to(u), u)  # the mean over q directions times b = q
         return ĝ, replace(state, goal=goal.learn(answer))
 
-    def moved(self, state: State, ĝ: Tensor) -> State:
+    def moved(self, state: AutoZOOMState, ĝ: Tensor) -> AutoZOOMState:
         """One step of ADAM against ĝ, (C, h, w); without shrink also into the ball."""
         step, adam = state.adam.step(-ĝ)
         w = state.w + (self.step or published_rate(state.x)) * _up(step.unsqueeze(0), state.x)[0]
@@ -202,7 +204,7 @@ class AutoZOOM(Attack):
             w = _inverse(x)
         return replace(state, x=x, w=w, adam=adam, iteration=state.iteration + 1)
 
-    def judged(self, state: State, answer: Answer) -> State:
+    def judged(self, state: AutoZOOMState, answer: Answer) -> AutoZOOMState:
         """What the answer about the iterate changes: the loss, c at the end of a period, and what ADAM remembers."""
         adversarial = bool(answer.adversarial[0])
         first, weight, ends = adversarial and not state.found, state.weight, state.iteration % self.period == 0

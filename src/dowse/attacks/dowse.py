@@ -18,7 +18,7 @@ from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look,
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
 from dowse.maths.geometry import Ball, within
-from dowse.maths.last_layer import Posterior, Row, Rows, fit, log_scores
+from dowse.maths.last_layer import Example, Examples, ScoreModel, fit, log_scores
 from dowse.maths.slope import Slope, clearest
 from dowse.maths.subspace import Subspace
 from dowse.maths.views import random_view
@@ -94,7 +94,7 @@ class _At:
     x: Tensor
     f: float
     seen: dict[int, Seen]
-    rows: Rows
+    rows: Examples
     slope: Slope | None
     arms: Arms
 
@@ -139,7 +139,7 @@ class _Search:
 
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
-        rows = Rows.of(self._row(self.x0, self.seen, self.known.answer))
+        rows = Examples.of(self._row(self.x0, self.seen, self.known.answer))
         trusted = self._recognised()
         patterns = PATTERNS if trusted else 1 + ROUNDS * len(CELLS)
         if self.known.wanted is not None:
@@ -216,7 +216,7 @@ class _Search:
             z = self.ball.project(z, self.x0)
         return z
 
-    def _margin(self, model: Posterior, z: Tensor, seen: dict[int, Seen]) -> Tensor:
+    def _margin(self, model: ScoreModel, z: Tensor, seen: dict[int, Seen]) -> Tensor:
         """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
         h = model.scores(self._moved(z), self._features(seen), self._prior(seen, len(self.known.answer.scores[0])))
         goal, u = int(self.classes[0]), torch.zeros_like(h)
@@ -234,9 +234,9 @@ class _Search:
     def _look(self, x: Tensor) -> Flow[dict[int, Seen]]:
         return (yield from look(x)) if self.known.surrogates else {}
 
-    def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Row:
+    def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Example:
         h = log_scores(answer.scores[0], self.known.objective.outputs)
-        return Row(self._moved(x), self._features(seen), self._prior(seen, len(h)), h)
+        return Example(self._moved(x), self._features(seen), self._prior(seen, len(h)), h)
 
     def _moved(self, x: Tensor) -> Tensor:
         """How far x is from the image in the pixels that are learnt from, (d,)."""

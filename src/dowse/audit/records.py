@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from dowse.audit.advice import advice
-from dowse.audit.requirements import Verdict
+from dowse.audit.requirements import Judgement
 from dowse.audit.result import Audit, as_plain
 from dowse.audit.sentence import sentence
 from dowse.audit.standing import Standing, quantile
@@ -70,7 +70,7 @@ def _norm(standing: Standing) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Judgement) -> dict[str, Any]:
     return {
         "requirement": verdict.requirement.text, "norm": verdict.norm, "met": verdict.met, "verdict": verdict.word,
         "value": as_plain(verdict.value), "said": verdict.said,

@@ -45,20 +45,20 @@ class Requirement:
         """The least budget that can tell whether it is met."""
         return self.queries if self.share is None else math.ceil(self.floor) - (not self.strict)
 
-    def verdict(self, standing: Standing) -> "Verdict":
+    def verdict(self, standing: Standing) -> "Judgement":
         """Whether a model meets it in one norm."""
         if standing.right == 0:
             why = "your model gets no picture right" if standing.total else "no picture could be asked about"
-            return Verdict(self, standing.norm, math.nan, None, why)
+            return Judgement(self, standing.norm, math.nan, None, why)
         if standing.unfinished:
             why = f"{plural(standing.unfinished, 'picture')} of an attack are not done"
-            return Verdict(self, standing.norm, math.nan, None, why)
+            return Judgement(self, standing.norm, math.nan, None, why)
         if self.budget > standing.budget:
             why = f"the audit came to {plural(standing.budget, 'query')}, and {self.budget:,} tell"
-            return Verdict(self, standing.norm, math.nan, None, why)
+            return Judgement(self, standing.norm, math.nan, None, why)
         value, between, said = self._measured(standing)
         met = value > self.floor if self.strict else value >= self.floor
-        return Verdict(self, standing.norm, value, met, said, between)
+        return Judgement(self, standing.norm, value, met, said, between)
 
     def _measured(self, standing: Standing) -> tuple[float, Interval, str]:
         if self.share is None:
@@ -79,7 +79,7 @@ class Requirement:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """Whether a requirement is met in one norm.
 
     Attributes:
@@ -175,7 +175,7 @@ def check_budget(requirements: Iterable[Requirement], budget: int) -> None:
             )
 
 
-def judge(requirements: Iterable[Requirement], standings: Sequence[Standing]) -> list[Verdict]:
+def judge(requirements: Iterable[Requirement], standings: Sequence[Standing]) -> list[Judgement]:
     """What becomes of every requirement in every norm that it is about; InputError for a norm that is not there."""
     verdicts = []
     for one in requirements:
@@ -186,6 +186,6 @@ def judge(requirements: Iterable[Requirement], standings: Sequence[Standing]) ->
     return verdicts
 
 
-def passed(verdicts: Sequence[Verdict]) -> bool:
+def passed(verdicts: Sequence[Judgement]) -> bool:
     """Whether every requirement is met; what cannot be told is not met."""
     return all(verdict.met is True for verdict in verdicts)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dowse.audit.looking import FirstLook
-from dowse.audit.requirements import Requirement, Verdict, judge, parse_requirement, passed
+from dowse.audit.requirements import Judgement, Requirement, judge, parse_requirement, passed
 from dowse.audit.sentence import sentence, where
 from dowse.audit.standing import Standing, standing_of
 from dowse.errors import InputError, choose
@@ -36,7 +36,7 @@ class Audit:
     name: str
     standings: dict[str, Standing]
     look: FirstLook
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Judgement, ...]
     folder: Path
     report: Report = field(repr=False)
     command: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Audit:
             choose("norm", norm, self.standings)
         return min(one.falls_within(share) for one in self.standings.values() if norm in (None, one.norm))
 
-    def require(self, *requirements: str) -> list[Verdict]:
+    def require(self, *requirements: str) -> list[Judgement]:
         """What becomes of requirements such as "half >= 100" or "accuracy@1000 >= 0.3" (docs/audit.md)."""
         return judge(map(parse_requirement, requirements), list(self.standings.values()))
 

@@ -20,7 +20,7 @@ class Turn(IntEnum):
     FULL = 3  # in passes that are full now, and may not be later
 
 
-class Kind(NamedTuple):
+class RoundKind(NamedTuple):
     """Which questions are asked in passes together.
 
     Attributes:
@@ -34,16 +34,18 @@ class Kind(NamedTuple):
     pass_size: int
 
 
-def next_round(active: Sequence[Conversation], oracle: Oracle, prior: Prior | None) -> tuple[Kind, list[Conversation]]:
+def next_round(
+    active: Sequence[Conversation], oracle: Oracle, prior: Prior | None
+) -> tuple[RoundKind, list[Conversation]]:
     """Whose questions come next: those of the kind whose turn it is, the surrogates' first among equals.
 
     Nobody is told anything else for having waited; what waits for company is asked without it when all wait.
     """
-    rounds: dict[Kind, list[Conversation]] = {}
+    rounds: dict[RoundKind, list[Conversation]] = {}
     for conversation in active:
         rounds.setdefault(_kind(conversation, oracle, prior), []).append(conversation)
 
-    def order(kind: Kind) -> tuple[Turn, float, bool]:
+    def order(kind: RoundKind) -> tuple[Turn, float, bool]:
         rows = sum(1 if kind.surrogate else conversation.cost for conversation in rounds[kind])
         share = fill(rows, kind.pass_size)
         return _turn(kind, share, remote=oracle.target.remote), share, kind.surrogate
@@ -52,16 +54,16 @@ def next_round(active: Sequence[Conversation], oracle: Oracle, prior: Prior | No
     return chosen, rounds[chosen]
 
 
-def _turn(kind: Kind, share: float, *, remote: bool) -> Turn:
+def _turn(kind: RoundKind, share: float, *, remote: bool) -> Turn:
     """When a kind is asked, of whose rows a share are no copies."""
     if kind.pass_size:
         return Turn.FULL if share == 1 else Turn.COPIES
     return Turn.FAR if remote else Turn.ANY_SIZE
 
 
-def _kind(conversation: Conversation, oracle: Oracle, prior: Prior | None) -> Kind:
+def _kind(conversation: Conversation, oracle: Oracle, prior: Prior | None) -> RoundKind:
     question = conversation.question
     if isinstance(question, Query):
-        return Kind(False, question.gradient, oracle.pass_size(question.points, conversation.cost))
+        return RoundKind(False, question.gradient, oracle.pass_size(question.points, conversation.cost))
     assert isinstance(question, PriorAt | Look | Pull)
-    return Kind(True, not isinstance(question, Look), 1 if prior is None else prior.pass_size(question))
+    return RoundKind(True, not isinstance(question, Look), 1 if prior is None else prior.pass_size(question))

@@ -18,7 +18,7 @@ from torch import Tensor
 from dowse.settings import Outputs
 
 
-class Row(NamedTuple):
+class Example(NamedTuple):
     """One answered point.
 
     Attributes:
@@ -27,7 +27,7 @@ class Row(NamedTuple):
         prior: p, the surrogates' mean logits, (K,) float64; zero without a surrogate.
         scores: h, the target's log-scores, (K,) float64.
 
-    >>> Row(torch.zeros(2), torch.zeros(0), torch.zeros(3), torch.ones(3)).scores
+    >>> Example(torch.zeros(2), torch.zeros(0), torch.zeros(3), torch.ones(3)).scores
     tensor([1., 1., 1.])
     """
 
@@ -50,7 +50,7 @@ def log_scores(scores: Tensor, outputs: Outputs) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Examples:
     """The answered points that are remembered, one of them pinned, and their inner products.
 
     Attributes:
@@ -59,25 +59,25 @@ class Rows:
         pixels: xᵢᵀxⱼ, (n, n) float64.
         features: φᵢᵀφⱼ, (n, n) float64.
 
-    >>> Rows.of(Row(torch.tensor([3.0, 4.0]), torch.zeros(0), torch.zeros(3), torch.zeros(3))).pixels.round()
+    >>> Examples.of(Example(torch.tensor([3.0, 4.0]), torch.zeros(0), torch.zeros(3), torch.zeros(3))).pixels.round()
     tensor([[25.]], dtype=torch.float64)
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[Example, ...]
     pinned: int
     pixels: Tensor
     features: Tensor
 
     @classmethod
-    def of(cls, row: Row) -> "Rows":
+    def of(cls, row: Example) -> "Examples":
         """One row, pinned."""
         return cls((row,), 0, row.x.square().sum().double().view(1, 1), row.features.square().sum().view(1, 1))
 
-    def add(self, row: Row, *, pin: bool, most: int) -> "Rows":
+    def add(self, row: Example, *, pin: bool, most: int) -> "Examples":
         """With one row more; past `most` the oldest that is not pinned goes.
 
-        >>> zero = Row(torch.zeros(2), torch.zeros(0), torch.zeros(3), torch.zeros(3))
-        >>> rows = Rows.of(zero).add(zero._replace(x=torch.tensor([3.0, 4.0])), pin=True, most=2)
+        >>> zero = Example(torch.zeros(2), torch.zeros(0), torch.zeros(3), torch.zeros(3))
+        >>> rows = Examples.of(zero).add(zero._replace(x=torch.tensor([3.0, 4.0])), pin=True, most=2)
         >>> rows.pixels.round() + 0
         tensor([[ 0.,  0.],
                 [ 0., 25.]], dtype=torch.float64)
@@ -89,7 +89,7 @@ class Rows:
         pinned = len(rows) if pin else kept.index(self.pinned)
         pixels = torch.stack([(one.x @ row.x).double() for one in (*rows, row)])
         features = torch.stack([one.features @ row.features for one in (*rows, row)])
-        return Rows(
+        return Examples(
             (*rows, row),
             pinned,
             _bordered(self.pixels[kept][:, kept], pixels),
@@ -102,7 +102,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class ScoreModel:
     """What the rows say about any other point: the posterior mean of the target's log-scores.
 
     Attributes:
@@ -114,13 +114,13 @@ class Posterior:
 
     Where nothing but the pinned point was answered, the surrogates' logits are the prediction:
 
-    >>> at = Row(torch.zeros(1), torch.zeros(0).double(), torch.zeros(2).double(), torch.tensor([2.0, 1.0]).double())
-    >>> model = fit(Rows.of(at), torch.tensor([0, 1]), ridge=0.05, pixels=0.3)
+    >>> at = Example(torch.zeros(1), torch.zeros(0).double(), torch.zeros(2).double(), torch.tensor([2, 1]).double())
+    >>> model = fit(Examples.of(at), torch.tensor([0, 1]), ridge=0.05, pixels=0.3)
     >>> model.scores(torch.ones(1), at.features, torch.tensor([-1.0, 1.0]).double()).round()
     tensor([1., 2.], dtype=torch.float64)
     """
 
-    pinned: Row
+    pinned: Example
     scale: float
     coefficients: Tensor
     features: Tensor
@@ -137,7 +137,7 @@ class Posterior:
         return by_row @ self.features, by_row.to(self.pixels) @ self.pixels
 
 
-def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterior:
+def fit(rows: Examples, classes: Tensor, *, ridge: float, pixels: float) -> ScoreModel:
     """The posterior about the pinned row.
 
     Features and pixels are weighted by the inverse of their mean square, pixels `pixels` times that; the noise of a row
@@ -153,8 +153,8 @@ def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterio
     Half a step towards a point that was answered, half of what changed there is expected, but for the noise:
 
     >>> zero = torch.zeros(2).double()
-    >>> rows = Rows.of(Row(torch.zeros(1), torch.zeros(0).double(), zero, zero))
-    >>> rows = rows.add(Row(torch.ones(1), torch.zeros(0).double(), zero, zero + 1), pin=False, most=9)
+    >>> rows = Examples.of(Example(torch.zeros(1), torch.zeros(0).double(), zero, zero))
+    >>> rows = rows.add(Example(torch.ones(1), torch.zeros(0).double(), zero, zero + 1), pin=False, most=9)
     >>> fit(rows, torch.tensor([0, 1]), ridge=0.25, pixels=1.0).scores(torch.tensor([0.5]), zero[:0], zero)
     tensor([0.4000, 0.4000], dtype=torch.float64)
     """
@@ -162,7 +162,7 @@ def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterio
     others = [i for i in range(n) if i != rows.pinned]
     if not others:
         nothing = pinned.scores.new_zeros
-        return Posterior(
+        return ScoreModel(
             pinned,
             1.0,
             nothing(0, len(pinned.scores)),
@@ -178,7 +178,7 @@ def fit(rows: Rows, classes: Tensor, *, ridge: float, pixels: float) -> Posterio
     ΔP = torch.stack([rows.rows[i].prior for i in others]) - pinned.prior
     ΔH = torch.stack([rows.rows[i].scores for i in others]) - pinned.scores
     λ = _scale(factor, ΔP[:, classes], ΔH[:, classes])
-    return Posterior(
+    return ScoreModel(
         pinned,
         λ,
         torch.cholesky_solve(ΔH - λ * ΔP, factor),
