@@ -12,7 +12,7 @@ from dowse.errors import TargetFailedError
 from dowse.experiment.file import make_experiment
 from dowse.running.engines import LocalEngine
 from dowse.running.run_experiment import run_experiment
-from dowse.store import Store, StoreError, StoreWriter, images, schema
+from dowse.store import Store, StoreError, StoreWriter, schema
 from tests.victims import ROWS, image_file, rows_seen, tables
 
 
@@ -69,7 +69,7 @@ def test_no_room_for_an_image_leaves_no_row_that_names_it(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(images, "save_file", full)
+        patched.setattr("safetensors.torch.save_file", full)
         with pytest.raises(StoreError, match=r"No space left.*The disk is full: make room"):
             run(tmp_path / "out", said)
     run(tmp_path / "out", said)

@@ -172,8 +172,8 @@ class HttpTarget(Target):
     def _send(self, all_rows: Array, part: slice, calls: Calls) -> Parcel:
         """One request, tried until it is answered or not worth another try; each but the first is told of before."""
         rows, stop = all_rows[part], calls.given_up
-        sent, reserved, failures = 0, len(rows), 0
-        answers_before, retries = self._answers, 0 if self._silent else self.options.retries
+        sent, reserved, failures, answers_before = 0, len(rows), 0, 0
+        retries = 0 if self._silent else self.options.retries
         binary, refusal = self._encoding.binary is not False, None
         try:
             while True:
@@ -195,6 +195,8 @@ class HttpTarget(Target):
                             continue
                     elif refusal is not None and refusal.transient:  # it refuses JSON too: nothing is learned
                         binary, refusal = True, None
+                    if not failures:
+                        answers_before = self._answers
                     failures += 1
                     wait = None
                     if failures <= retries:
