@@ -65,6 +65,13 @@ def test_a_run_has_one_title_beside_columns_that_have_two_of_it(tmp_path: Path) 
     assert second == ["ours (by EfficientNet-Lite0"]
 
 
+def test_what_a_run_was_not_told_is_not_in_its_title(tmp_path: Path) -> None:
+    cells = [replace(CELL, decimals=None), replace(CELL, decimals=2)]
+    with Store(make_store(tmp_path, [Made("ours", TAKEN, cell) for cell in cells])) as store:
+        titles = list(own_titles([store.runs()]).values())
+    assert titles == ["ours (number=0)", "ours (decimals=2, number=1)"]
+
+
 def test_the_options_of_every_run_are_on_the_page(tmp_path: Path) -> None:
     cell = replace(CELL, options={"q": 50, "sigma": 0.001, "lam": None}, quantize=True, repeats=3)
     page = write_html(make_store(tmp_path, [Made("ours", TAKEN, cell), Made("RGF", TAKEN)])).read_text()

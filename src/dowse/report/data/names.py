@@ -51,6 +51,7 @@ def subscripts(title: str) -> list[tuple[str, bool]]:
     return [(piece, i % 2 == 1) for i, piece in enumerate(pieces) if piece]
 
 
+UNSAID = "null"  # what a run has not been told, which tells it apart without a word
 APART = ("target", "image_set", "norm", "eps", "targeted", "weights")  # what tells columns and tables apart
 
 
@@ -71,7 +72,8 @@ def own_titles(columns: Iterable[Iterable[RunInfo]]) -> dict[str, str]:
         differ = list(dict.fromkeys(word for runs in found for word in _differing(list(map(_words, runs)))))
         every = {run.id: _words(run) for runs in found for run in runs}
         for run_id, words in every.items():
-            said = ", ".join(_said(word, words[word], every.values()) for word in differ if word in words)
+            given = [word for word in differ if words.get(word, UNSAID) != UNSAID]
+            said = ", ".join(_said(word, words[word], every.values()) for word in given)
             titles[run_id] = f"{title} ({said})" if said else title
     return titles
 
