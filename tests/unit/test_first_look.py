@@ -119,6 +119,7 @@ def test_what_is_to_be_compiled_still_is():
         compiled.append(graph)
         return graph.forward
 
+    torch.compiler.reset()  # whatever torch has made of this code in tests before
     net = torch.compile(Ending(lambda s: s.softmax(1)).eval(), backend=backend)
     with pytest.warns(TargetWarning, match="its last step is a softmax"):
         dowse.attack(net, X, Y, **RUN)
