@@ -72,6 +72,15 @@ def test_what_a_run_was_not_told_is_not_in_its_title(tmp_path: Path) -> None:
     assert titles == ["ours (number=0)", "ours (decimals=2, number=1)"]
 
 
+def test_an_option_that_came_later_tells_runs_apart_though_it_was_not_told(tmp_path: Path) -> None:
+    cells = [replace(CELL, options={"q": 50}), replace(CELL, options={"q": 50, "later": None})]
+    with Store(make_store(tmp_path, [Made("ours", TAKEN, cell) for cell in cells])) as store:
+        runs = store.runs()
+    for run in runs:
+        del run.content["options"]["number"]
+    assert list(own_titles([runs]).values()) == ["ours", "ours (later=null)"]
+
+
 def test_the_options_of_every_run_are_on_the_page(tmp_path: Path) -> None:
     cell = replace(CELL, options={"q": 50, "sigma": 0.001, "lam": None}, quantize=True, repeats=3)
     page = write_html(make_store(tmp_path, [Made("ours", TAKEN, cell), Made("RGF", TAKEN)])).read_text()

@@ -71,8 +71,9 @@ def own_titles(columns: Iterable[Iterable[RunInfo]]) -> dict[str, str]:
     for title, found in named.items():
         differ = list(dict.fromkeys(word for runs in found for word in _differing(list(map(_words, runs)))))
         every = {run.id: _words(run) for runs in found for run in runs}
+        of_all = {word for word in differ if all(word in words for words in every.values())}
         for run_id, words in every.items():
-            given = [word for word in differ if words.get(word, UNSAID) != UNSAID]
+            given = [word for word in differ if word in words and not (words[word] == UNSAID and word in of_all)]
             said = ", ".join(_said(word, words[word], every.values()) for word in given)
             titles[run_id] = f"{title} ({said})" if said else title
     return titles
