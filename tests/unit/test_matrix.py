@@ -58,7 +58,8 @@ def test_the_table_says_what_passed_and_what_did_not(
     (line,) = [line for line in said if line.startswith("two-threads ")]
     assert line.split()[1:6] == ["1", "1", "(exit", "1)", "1"]
     assert any(line.startswith("avx512 ") and line.endswith("not run: no avx512f here") for line in said)
-    assert said[-1] == "two-threads: test_one_of_each::test_bad"
+    assert said[-1].startswith("two-threads: ")
+    assert said[-1].endswith("test_one_of_each::test_bad")  # with its folders in front where a checkout lies beside it
 
 
 @pytest.mark.slow
