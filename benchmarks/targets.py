@@ -53,9 +53,11 @@ class CountingPrior(Prior):
         self.rows += len(x)
         return self.inner.gradient(x, labels, turns)
 
-    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
+    def see(
+        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None, *, soft: bool = False
+    ) -> list[Seen]:
         self.rows += len(x) * (weights is not None)
-        return self.inner.see(x, turns, weights)
+        return self.inner.see(x, turns, weights, soft=soft)
 
 
 def imagenet_surrogate() -> nn.Module:

@@ -172,7 +172,7 @@ class _Search:
         if arm == "climb":
             return ((yield from self._climb(at, rng)),)
         if arm == "ods":
-            direction = yield from ods(at.x, self.known, rng)
+            direction = yield from ods(at.x, self.known, rng, soft=True)
             step = ODS_STEP * at.arms.size[arm] * ε * self.ball.steepest(direction)
             return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
         if arm == "slope":
@@ -207,7 +207,7 @@ class _Search:
             g = self._pixels(by_pixel)
             if seen:
                 view, back = random_view(z, rng)
-                seen = yield from pull(view, self._weights(u, model.scale, by_feature, seen))
+                seen = yield from pull(view, self._weights(u, model.scale, by_feature, seen), soft=True)
                 g += back(torch.stack([one.gradient for one in seen.values() if one.gradient is not None]).sum(0))
             momentum = momentum + g / max(float(g.abs().mean()), 1e-20)
             z = z + η * self.ball.steepest(momentum)

@@ -72,10 +72,14 @@ class Look(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """Ask the surrogates, each by its number, for the gradient at x, (*s), of what the weights make of them; free."""
+    """Ask the surrogates, each by its number, for the gradient at x, (*s), of what the weights make of them; free.
+
+    Where `soft`, a gradient that transfers better is asked for (`dowse.surrogates.softened`), if a surrogate has one.
+    """
 
     x: Tensor
     weights: Mapping[int, Weighing]
+    soft: bool = False
 
 
 class Begin(NamedTuple):
@@ -165,7 +169,7 @@ def look(x: Tensor, of: tuple[int, ...] | None = None) -> Flow[dict[int, Seen]]:
     return seen
 
 
-def pull(x: Tensor, weights: Mapping[int, Weighing]) -> Flow[dict[int, Seen]]:
+def pull(x: Tensor, weights: Mapping[int, Weighing], *, soft: bool = False) -> Flow[dict[int, Seen]]:
     """Ask surrogates for the gradient at x, (*s), of a linear function of their logits or features: free.
 
     `weights` names the surrogates that are asked, by number; each of them costs one forward and one backward pass, the
@@ -173,10 +177,13 @@ def pull(x: Tensor, weights: Mapping[int, Weighing]) -> Flow[dict[int, Seen]]:
     gradients by m backward passes behind one forward pass; or a function that makes such weights of the `Seen` at x,
     so that a surrogate's own margin, say, needs no look first.
 
+    `soft=True` asks for a gradient that is not quite the surrogate's own and holds for other networks more often
+    (`dowse.surrogates.softened`); a surrogate that has none gives its own.
+
     Returns:
         What each surrogate asked says at x, by number, with `gradient`, (*s) or (m, *s).
     """
-    seen: dict[int, Seen] = yield Pull(x, weights)
+    seen: dict[int, Seen] = yield Pull(x, weights, soft)
     return seen
 
 

@@ -38,8 +38,13 @@ class Prior:
         """
         raise NotImplementedError(f"{type(self).__name__} has no gradient(x, labels, turns)")
 
-    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
-        """What it says at each image, (n, *s), with the gradient of what n weights make of it, if there are any."""
+    def see(
+        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None, *, soft: bool = False
+    ) -> list[Seen]:
+        """What it says at each image, (n, *s), with the gradient of what n weights make of it, if there are any.
+
+        `soft` asks for a gradient that transfers better than its own, where it has one.
+        """
         raise _not_transparent(self)
 
 
@@ -72,8 +77,10 @@ class AdaptedPrior(Prior):
         gradient: Tensor = self.given.gradient(x, labels, **told)
         return gradient
 
-    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
-        """The object's own, where it has one."""
+    def see(
+        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None, *, soft: bool = False
+    ) -> list[Seen]:
+        """The object's own, where it has one; its gradients are what they are."""
         if self._see is None:
             raise _not_transparent(self.given)
         return self._see(x, turns, weights)
@@ -121,15 +128,19 @@ def _see_all(
         _check_numbers(question, len(surrogates))
     for number, surrogate in enumerate(surrogates):
         looks = [i for i, q in enumerate(asked) if isinstance(q, Look) and (q.of is None or number in q.of)]
-        pulls = [i for i, q in enumerate(asked) if isinstance(q, Pull) and number in q.weights]
-        for rows, pulled in ((looks, False), (pulls, True)):
+        own, soft = (
+            [i for i, q in enumerate(asked) if isinstance(q, Pull) and number in q.weights and q.soft is soft]
+            for soft in (False, True)
+        )
+        for rows in (looks, own, soft):
             if not rows:
                 continue
             weights = [question.weights[number] for i in rows if isinstance(question := asked[i], Pull)]
             seen = surrogate.see(
                 torch.stack([asked[i].x for i in rows]),
                 torch.tensor([turns[i] for i in rows]),
-                weights if pulled else None,
+                None if rows is looks else weights,
+                soft=rows is soft,
             )
             for i, one in zip(rows, seen, strict=True):
                 answer = answers[i]

@@ -21,16 +21,16 @@ def random_outputs(rng: torch.Generator, n: int | None = None) -> Callable[[Seen
     return weights
 
 
-def pulled(x: Tensor, surrogate: int, weights: Weighing) -> Flow[Tensor]:
-    """The gradient of one surrogate at x, (*s): free."""
-    seen = (yield from pull(x, {surrogate: weights}))[surrogate]
+def pulled(x: Tensor, surrogate: int, weights: Weighing, *, soft: bool = False) -> Flow[Tensor]:
+    """The gradient of one surrogate at x, (*s), its own or a soft one: free."""
+    seen = (yield from pull(x, {surrogate: weights}, soft=soft))[surrogate]
     assert seen.gradient is not None
     return seen.gradient
 
 
-def ods(x: Tensor, known: Opening, rng: torch.Generator) -> Flow[Tensor]:
+def ods(x: Tensor, known: Opening, rng: torch.Generator, *, soft: bool = False) -> Flow[Tensor]:
     """∇ₓ(wᵀz) of a random surrogate at x, (*s): free; a random direction where that is zero."""
-    direction = yield from pulled(x, any_surrogate(known, rng), random_outputs(rng))
+    direction = yield from pulled(x, any_surrogate(known, rng), random_outputs(rng), soft=soft)
     return sphere(1, x, rng)[0] if is_zero(direction) else direction
 
 

@@ -1,4 +1,7 @@
-"""Views of an image, shrunk and moved at random: gradients through them transfer better (Xie et al. 2019)."""
+"""Views of an image, dimmed, shrunk and moved at random: gradients through them transfer better.
+
+Shrunk and moved as in Xie et al. (2019), dimmed after the scaled copies of Lin et al. (2020).
+"""
 
 from collections.abc import Callable
 
@@ -7,10 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 LEAST = 0.85  # the smallest side of a view, relative to the image's
+DIMMEST = 0.5  # of the light of the image
 
 
 def random_view(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """The image x, (C, H, W), shrunk to at least `LEAST` of its size, anywhere on black, and what takes gradients back.
+    """The image x, (C, H, W), dimmed, shrunk and put anywhere on black, and what takes gradients back.
+
+    At least `LEAST` of its size and `DIMMEST` of its light is left, each uniformly drawn.
 
     The view is linear in x: what is handed back with it takes a gradient at the view, (C, H, W), to the one at x.
 
@@ -19,7 +25,7 @@ def random_view(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tens
     (torch.Size([1, 8, 8]), torch.Size([1, 8, 8]))
     """
     H, W = x.shape[-2:]
-    share = LEAST + (1 - LEAST) * float(torch.rand((), generator=rng))
+    share, light = (least + (1 - least) * float(torch.rand((), generator=rng)) for least in (LEAST, DIMMEST))
     h, w = max(1, round(share * H)), max(1, round(share * W))
     top, left = (int(torch.randint(room + 1, (), generator=rng)) for room in (H - h, W - w))
     with torch.enable_grad():
@@ -28,6 +34,6 @@ def random_view(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tens
         view = F.pad(shrunk, (left, W - w - left, top, H - h - top))
 
     def back(gradient: Tensor) -> Tensor:
-        return torch.autograd.grad(view, source, gradient.unsqueeze(0))[0][0]
+        return light * torch.autograd.grad(view, source, gradient.unsqueeze(0))[0][0]
 
-    return view.detach()[0], back
+    return light * view.detach()[0], back

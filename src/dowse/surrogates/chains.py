@@ -24,7 +24,7 @@ def chained(made: GraphModule) -> bool:
         return False
     layers, found = dict(made.named_modules()), list(_chains(made))
     for number, nodes in enumerate(found):
-        steps = [(layers[str(one.target)], _activation(after, layers)) for one, after in nodes]
+        steps = [(layers[str(one.target)], activation_of(after, layers)) for one, after in nodes]
         made.add_submodule(f"chain{number}", Chain(steps))
         with made.graph.inserting_before(nodes[0][0]):
             whole = made.graph.call_module(f"chain{number}", nodes[0][0].args)
@@ -53,7 +53,7 @@ def _chains(made: GraphModule) -> Iterator[list[tuple[Node, Node | None]]]:
             if not _fits(_layer(node, layers)) or calls[node.target] > 1 or len(node.args) != 1 or node.kwargs:
                 break
             after = _only_reader(node)
-            activated = after if after is not None and _activation(after, layers) != IDENTITY else None
+            activated = after if after is not None and activation_of(after, layers) != IDENTITY else None
             chain.append((node, activated))
             taken.add(node)
             node = _only_reader(activated or node)
@@ -78,7 +78,7 @@ def _only_reader(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _activation(node: Node | None, layers: dict[str, nn.Module]) -> Activation:
+def activation_of(node: Node | None, layers: dict[str, nn.Module]) -> Activation:
     """What a step is among the activations that oneDNN has in a convolution's pass."""
     if node is None or len(node.args) != 1 or set(node.kwargs) - {"inplace"}:
         return IDENTITY

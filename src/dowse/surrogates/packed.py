@@ -35,10 +35,12 @@ class Chain(nn.Module):
 
     Args:
         steps: Each convolution and its activation, as oneDNN calls it.
+        leak: Which share of a gradient gets through an activation where that is flat: 0 in the gradient itself.
     """
 
-    def __init__(self, steps: Sequence[tuple[nn.Conv2d, Activation]]) -> None:
+    def __init__(self, steps: Sequence[tuple[nn.Conv2d, Activation]], leak: float = 0.0) -> None:
         super().__init__()
+        self.leak = leak
         self.convolutions = nn.ModuleList([convolution for convolution, _ in steps])
         self.activations = [activation for _, activation in steps]
         self._ready: dict[tuple[int, ...], list[_Packed]] = {}
@@ -50,17 +52,22 @@ class Chain(nn.Module):
             self._ready = {side: self._pack(x)}
         steps = self._ready[side]
         if torch.is_grad_enabled():
-            y: Tensor = _Run.apply(x, steps)  # type: ignore[no-untyped-call]
+            y: Tensor = _Run.apply(x, steps, self.leak)  # type: ignore[no-untyped-call]
             return y
         for step in steps:
             x = step.forward(x)
         return x
 
     def _plain(self, x: Tensor) -> Tensor:
-        for convolution, (name, bounds) in zip(self.convolutions, self.activations, strict=True):
+        for convolution, activation in zip(self.convolutions, self.activations, strict=True):
             x = convolution(x)
-            x = F.relu6(x) if bounds else F.relu(x) if name == "relu" else x
+            x = activated(x, activation, self.leak) if activation != IDENTITY else x
         return x
+
+    def leaking(self, leak: float) -> "Chain":
+        """The same convolutions, with another gradient."""
+        steps = [(one, activation) for one, activation in zip(self.convolutions, self.activations, strict=True)]
+        return Chain(steps, leak)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def _pack(self, x: Tensor) -> list["_Packed"]:
@@ -84,22 +91,45 @@ class _Run(torch.autograd.Function):
     """The steps of a chain and, backwards, the gradient at their input; the weights have none."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, steps: list["_Packed"]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, steps: list["_Packed"], leak: float) -> Tensor:
         kept: list[Tensor | None] = []
         for step in steps:
             x = step.forward(x)
             kept.append(x if step.activation != IDENTITY else None)
-        ctx.steps = steps
+        ctx.steps, ctx.leak = steps, leak
         ctx.save_for_backward(*kept)
         return x
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
         steps: list[_Packed] = ctx.steps
         for number, (step, y) in reversed(list(enumerate(zip(steps, ctx.saved_tensors, strict=True)))):
-            g = step.backward(g, y, own=number < len(steps) - 1)
-        return g, None
+            g = step.backward(g, y, ctx.leak, own=number < len(steps) - 1)
+        return g, None, None
+
+
+class _Activated(torch.autograd.Function):
+    """An activation and, backwards, what it lets through of a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, activation: Activation, leak: float) -> Tensor:
+        y = F.relu6(x) if activation == RELU6 else F.relu(x)
+        ctx.activation, ctx.leak = activation, leak
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        (y,) = ctx.saved_tensors
+        return _through(ctx.activation, g, y, ctx.leak, own=False), None, None
+
+
+def activated(x: Tensor, activation: Activation, leak: float) -> Tensor:
+    """A ReLU or ReLU6 of x, (*s) -> (*s), through which a share `leak` of a gradient gets where it is flat."""
+    y: Tensor = _Activated.apply(x, activation, leak)  # type: ignore[no-untyped-call]
+    return y
 
 
 @dataclass(frozen=True)
@@ -132,11 +162,11 @@ class _Packed:
         )
         return y
 
-    def backward(self, g: Tensor, y: Tensor | None, *, own: bool) -> Tensor:
+    def backward(self, g: Tensor, y: Tensor | None, leak: float, *, own: bool) -> Tensor:
         """The gradient at x, of that at the result y; g is written to if it is the chain's own."""
         g = g.contiguous(memory_format=torch.channels_last)
         if y is not None:
-            g = _through(self.activation, g, y, own=own)
+            g = _through(self.activation, g, y, leak, own=own)
         if self.mirrored is not None:
             (height, width), (above, left) = self.weight.shape[2:], self.padding
             margin = (height - 1 - above, width - 1 - left)
@@ -194,14 +224,14 @@ def _mirrored(weight: Tensor, groups: int) -> Tensor:
     return mirrored.contiguous(memory_format=torch.channels_last)
 
 
-def _through(activation: Activation, g: Tensor, y: Tensor, *, own: bool) -> Tensor:
+def _through(activation: Activation, g: Tensor, y: Tensor, leak: float, *, own: bool) -> Tensor:
     """The gradient before an activation of that behind it, told by its result y; in g itself where that is our own."""
-    into = g if own else torch.empty_like(g)
+    into = g if own and not leak else torch.empty_like(g)
     if activation == RELU6:
         torch.ops.aten.hardtanh_backward.grad_input(g, y, *RELU6[1], grad_input=into)
     else:
         torch.ops.aten.threshold_backward.grad_input(g, y, 0.0, grad_input=into)
-    return into
+    return into.lerp_(g, leak) if leak else into
 
 
 def _pair(given: Any) -> tuple[int, int]:

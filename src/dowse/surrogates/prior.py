@@ -16,6 +16,7 @@ from dowse.maths.losses import Objective
 from dowse.surrogates.faster import Alike, open_surrogate
 from dowse.surrogates.features import LastLayer
 from dowse.surrogates.smoothing import smoothed
+from dowse.surrogates.softened import softened
 from dowse.surrogates.surrogate import Surrogate, resized
 
 SINGLE = Kind(torch.float32, torch.device("cpu"))
@@ -46,6 +47,7 @@ class SurrogatePrior(Prior):
         self.net = open_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
         self.target = as_target(self.net)
         self.last_layer = LastLayer(self.net)
+        self._soft_layer: LastLayer | None = None
         self.objective = Objective(objective.loss, "logits", objective.targeted)
         self.batch_size, self.classes, self._remarked = batch_size, classes, False
         self.own_classes: int | None = None
@@ -92,16 +94,31 @@ class SurrogatePrior(Prior):
             ]
         ).to(x.device)
 
-    def see(self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None) -> list[Seen]:
+    def see(
+        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None = None, *, soft: bool = False
+    ) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
         there = self._there(x)
+        last_layer = self._softened(there) if soft else self.last_layer
         return [
             one
             for part, size in self._parts(there)
             for one in self._see(
-                filled(there[part], size), filled(turns[part], size), weights and weights[part], len(x[part]), x.device
+                last_layer,
+                filled(there[part], size),
+                filled(turns[part], size),
+                weights and weights[part],
+                len(x[part]),
+                x.device,
             )
         ]
+
+    def _softened(self, x: Tensor) -> LastLayer:
+        """The net whose gradients transfer better, made when it is first asked for, of images like x, (n, C, H, W)."""
+        if self._soft_layer is None:
+            noisy = self.target.takes_row_seeds
+            self._soft_layer = self.last_layer if noisy else LastLayer(softened(self.net, self._resized(x[:1])))
+        return self._soft_layer
 
     def _there(self, x: Tensor) -> Tensor:
         """Images where the net is."""
@@ -152,15 +169,21 @@ class SurrogatePrior(Prior):
         return self._smoothed(gradient)
 
     def _see(
-        self, x: Tensor, turns: Tensor, weights: Sequence[Weighing] | None, n: int, home: torch.device
+        self,
+        last_layer: LastLayer,
+        x: Tensor,
+        turns: Tensor,
+        weights: Sequence[Weighing] | None,
+        n: int,
+        home: torch.device,
     ) -> list[Seen]:
         """As `see` at the first n rows, in one pass of all of them; gradients come home all at once."""
-        self.last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
+        last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
         with torch.set_grad_enabled(weights is not None):
             x = x.detach().clone().requires_grad_(weights is not None)
-            with self.last_layer.catching():
-                z = self._in_targets_classes(self._forward(x, turns))
-            φ = self.last_layer.features()
+            with last_layer.catching():
+                z = self._in_targets_classes(self._forward(x, turns, last_layer.net))
+            φ = last_layer.features()
             φ = z if φ is None else φ
             said = zip(_told(z[:n]), _told(φ[:n]), strict=True)
             seen = [Seen(logits, features) for logits, features in said]
@@ -177,8 +200,8 @@ class SurrogatePrior(Prior):
             for one, own, w in zip(seen, gradients[:n], chosen, strict=True)
         ]
 
-    def _forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        logits: Tensor = self.net(self._resized(x), **self._seeds(turns))
+    def _forward(self, x: Tensor, turns: Tensor, net: nn.Module | None = None) -> Tensor:
+        logits: Tensor = (net or self.net)(self._resized(x), **self._seeds(turns))
         return logits
 
     def _resized(self, x: Tensor) -> Tensor:
