@@ -37,7 +37,7 @@ class Dowse(Attack):
     Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the next three
     queries are transfer examples aimed at it. From then on one of several arms moves, drawn with a chance in proportion
     to what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, with
-    gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `slope` (l∞) sets the
+    soft gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `slope` (l∞) sets the
     pixels whose learnt slope promises most to the ball's other side, `bump` changes one square window as Square does.
     What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior and teaches the slope.
     The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate it is the pixels
@@ -192,7 +192,7 @@ class _Search:
     def _climb(self, at: _At, rng: torch.Generator) -> Flow[Tensor]:
         """Momentum steps up the posterior's margin inside the ball, (*s): a transfer example, or within a trust region.
 
-        The gradients are those at random views; without a surrogate it is one step on what the pixels have taught.
+        The gradients are soft, at random views; without a surrogate it is one step on what the pixels have taught.
         """
         model = fit(at.rows, self.classes, ridge=self.options.ridge, pixels=self.options.pixels)
         steps = self.options.compute if self.known.surrogates else 1

@@ -128,10 +128,7 @@ def _see_all(
         _check_numbers(question, len(surrogates))
     for number, surrogate in enumerate(surrogates):
         looks = [i for i, q in enumerate(asked) if isinstance(q, Look) and (q.of is None or number in q.of)]
-        own, soft = (
-            [i for i, q in enumerate(asked) if isinstance(q, Pull) and number in q.weights and q.soft is soft]
-            for soft in (False, True)
-        )
+        own, soft = (_pulls(asked, number, soft=one) for one in (False, True))
         for rows in (looks, own, soft):
             if not rows:
                 continue
@@ -146,6 +143,11 @@ def _see_all(
                 answer = answers[i]
                 assert isinstance(answer, dict)
                 answer[number] = one
+
+
+def _pulls(asked: Sequence[PriorAt | Look | Pull], number: int, *, soft: bool) -> list[int]:
+    """Who asks a surrogate for its own gradients, or for soft ones."""
+    return [i for i, one in enumerate(asked) if isinstance(one, Pull) and number in one.weights and one.soft is soft]
 
 
 def _check_numbers(question: PriorAt | Look | Pull, surrogates: int) -> None:
