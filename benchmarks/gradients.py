@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.gradients [NAME …] [--turns 10]
 
-Each network is measured as it is loaded, with its batch norms folded, and in its faster form (`surrogates.faster`),
-in passes of one row and of as many as share one; all by turns, so that another load on the machine slows all of them.
+Each network is measured as it is loaded, with its batch norms folded, in its faster form (`surrogates.faster`) and with
+the soft gradients of that (`surrogates.softened`), in passes of one row and of as many as share one; all by turns, so
+that another load on the machine slows all of them.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from dowse.core.packing import shared_rows
 from dowse.machine.cpu import channels_last, ensure_fast_malloc
 from dowse.surrogates.faster import TOGETHER, faster, traced
 from dowse.surrogates.folding import fold
+from dowse.surrogates.softened import softened
 
 NAMES = ("imagenet_efficientnet_lite0", "imagenet_mobilenetv2", "imagenet_resnet18", "cifar10_resnet32")
 
@@ -29,7 +31,13 @@ def forms(name: str) -> dict[str, nn.Module]:
     net, side = models.load(name), models.spec(name).input_size
     folded = traced(net)
     fold(folded)
-    return {"as it is": net, "folded": channels_last(folded), "faster": faster(net, (3, side, side))}
+    fast = faster(net, (3, side, side))
+    return {
+        "as it is": net,
+        "folded": channels_last(folded),
+        "faster": fast,
+        "soft": softened(fast, noise_images(1, side)),
+    }
 
 
 def once(net: nn.Module, points: Tensor) -> tuple[float, float]:

@@ -1,6 +1,7 @@
-"""Views of an image, dimmed, shrunk and moved at random: gradients through them transfer better.
+"""Views of an image, dimmed and moved at random: gradients through them transfer better.
 
-Shrunk and moved as in Xie et al. (2019), dimmed after the scaled copies of Lin et al. (2020).
+Moved as in Dong et al. (2019), dimmed after the scaled copies of Lin et al. (2020). Nothing is resampled: that would
+blur small images, whose fine grain is what their networks are fooled by.
 """
 
 from collections.abc import Callable
@@ -9,31 +10,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LEAST = 0.85  # the smallest side of a view, relative to the image's
 DIMMEST = 0.5  # of the light of the image
+FARTHEST = 0.04  # of a side
 
 
 def random_view(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """The image x, (C, H, W), dimmed, shrunk and put anywhere on black, and what takes gradients back.
+    """The image x, (C, H, W), dimmed and moved, black where it moved away from, and what takes gradients back.
 
-    At least `LEAST` of its size and `DIMMEST` of its light is left, each uniformly drawn.
-
-    The view is linear in x: what is handed back with it takes a gradient at the view, (C, H, W), to the one at x.
+    At least `DIMMEST` of its light is left, and it moves at most `FARTHEST` of each side, at least a pixel, all
+    uniformly drawn. The view is linear in x: what is handed back with it takes a gradient at the view, (C, H, W), to
+    the one at x.
 
     >>> view, back = random_view(torch.ones(1, 8, 8), torch.Generator().manual_seed(0))
     >>> view.shape, back(torch.ones(1, 8, 8)).shape
     (torch.Size([1, 8, 8]), torch.Size([1, 8, 8]))
     """
-    H, W = x.shape[-2:]
-    share, light = (least + (1 - least) * float(torch.rand((), generator=rng)) for least in (LEAST, DIMMEST))
-    h, w = max(1, round(share * H)), max(1, round(share * W))
-    top, left = (int(torch.randint(room + 1, (), generator=rng)) for room in (H - h, W - w))
-    with torch.enable_grad():
-        source = x.detach().unsqueeze(0).requires_grad_()
-        shrunk = F.interpolate(source, size=(h, w), mode="bilinear", align_corners=False)
-        view = F.pad(shrunk, (left, W - w - left, top, H - h - top))
+    light = DIMMEST + (1 - DIMMEST) * float(torch.rand((), generator=rng))
+    down, right = (_steps(side, rng) for side in x.shape[-2:])
+    return light * _moved(x, down, right), lambda gradient: light * _moved(gradient, -down, -right)
 
-    def back(gradient: Tensor) -> Tensor:
-        return light * torch.autograd.grad(view, source, gradient.unsqueeze(0))[0][0]
 
-    return light * view.detach()[0], back
+def _steps(side: int, rng: torch.Generator) -> int:
+    """How many pixels to move along a side, back where negative."""
+    most = min(max(round(FARTHEST * side), 1), side - 1)
+    return int(torch.randint(2 * most + 1, (), generator=rng)) - most
+
+
+def _moved(x: Tensor, down: int, right: int) -> Tensor:
+    """x, (C, H, W), moved by pixels, zeros behind it."""
+    return F.pad(x, (right, -right, down, -down))

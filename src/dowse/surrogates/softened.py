@@ -19,7 +19,7 @@ from dowse.surrogates.faster import LOGITS, traced
 from dowse.surrogates.packed import IDENTITY, Chain, activated
 
 LEAK = 0.1  # share of a gradient that gets through a ReLU where that is shut
-BRANCH = 0.5  # share that a residual branch hands back
+BRANCH = 0.7  # share that a residual branch hands back
 SUMS = (operator.add, operator.iadd, torch.add)
 
 
