@@ -124,7 +124,14 @@ def test_the_network_itself_is_not_changed(net: nn.Module) -> None:
     assert torch.equal(gradient(net, X, w), own)
 
 
-@pytest.mark.parametrize("net", [ByValue(), Overwritten(), nn.Sequential(nn.Flatten(), nn.Linear(243, 4))])
+def heard() -> nn.Module:
+    """A network to whose first layer somebody listens."""
+    net = Blocks()
+    net.stem.register_forward_hook(lambda layer, given, made: None)
+    return net
+
+
+@pytest.mark.parametrize("net", [heard(), ByValue(), Overwritten(), nn.Sequential(nn.Flatten(), nn.Linear(243, 4))])
 def test_a_network_that_cannot_be_softened_is_given_back(net: nn.Module) -> None:
     assert softened(net, X[:1]) is net
 

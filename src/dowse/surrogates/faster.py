@@ -82,9 +82,14 @@ def _may_change(net: nn.Module) -> bool:
         any(isinstance(layer, nn.Conv2d) for layer in layers)
         and not any(layer.training for layer in layers)
         and not any(p.requires_grad for p in net.parameters())
-        and not any(getattr(layer, hooks) for layer in layers for hooks in HOOKS)
+        and not has_hooks(net)
         and not as_target(net).takes_row_seeds
     )
+
+
+def has_hooks(net: nn.Module) -> bool:
+    """Whether somebody listens to a network's layers: a trace of it would not tell them."""
+    return any(getattr(layer, hooks) for layer in net.modules() for hooks in HOOKS)
 
 
 class _Layers(Tracer):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
 from dowse.surrogates.chains import activation_of
-from dowse.surrogates.faster import LOGITS, traced
+from dowse.surrogates.faster import LOGITS, has_hooks, traced
 from dowse.surrogates.packed import IDENTITY, Chain, activated
 
 LEAK = 0.1  # share of a gradient that gets through a ReLU where that is shut
@@ -24,12 +24,14 @@ SUMS = (operator.add, operator.iadd, torch.add)
 
 
 def softened(net: nn.Module, like: Tensor) -> nn.Module:
-    """A network's softer form, which shares its layers; `net` itself if it cannot be traced.
+    """A network's softer form, which shares its layers; `net` itself if it has hooks or cannot be traced.
 
     Args:
         net: From points (n, C, H, W) in [0, 1] to logits (n, K), or what `faster` made of one.
         like: An image that both are tried on, (1, C, H, W): their logits must be the same up to rounding.
     """
+    if has_hooks(net):
+        return net
     try:
         made = GraphModule(net, copy.deepcopy(net.graph)) if isinstance(net, GraphModule) else traced(net)
         if not _soften(made) or not _agree(net, made.train(net.training), like):
