@@ -158,3 +158,16 @@ def test_both_gradients_are_given_in_one_round() -> None:
     alone = SurrogatePrior(Blocks(), Objective("margin", "logits", targeted=False))
     (again,) = answer_all(alone, asked[2:], [0], [0])
     assert torch.equal(again[0].gradient, other.gradient)  # type: ignore[index, arg-type]
+
+
+def test_features_are_the_same_where_the_head_is_a_convolution_with_an_activation_in_place() -> None:
+    """As in SqueezeNet, whose last activation writes over what the last convolution made."""
+    head = [nn.Conv2d(6, 4, 1), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    net = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), *head).eval().requires_grad_(False)
+    prior = SurrogatePrior(net, Objective("margin", "logits", targeted=False))
+    weights = {0: Weights(logits=torch.tensor([1.0, -1.0, 0.0, 0.0]))}
+    answers = answer_all(prior, [Pull(X[0], weights, soft=True), Pull(X[0], weights)], [0, 0], [0, 0])
+    soft, own = (one[0] for one in answers)  # type: ignore[index]
+    assert own.features.shape == (6,)
+    assert torch.equal(soft.features, own.features)
+    assert not torch.equal(soft.gradient, own.gradient)

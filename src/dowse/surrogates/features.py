@@ -45,6 +45,12 @@ class LastLayer:
             layer, given, made = ran[0]
             self._layer = layer if _is_head(layer, given, made, logits) else None
 
+    def shared_by(self, net: nn.Module) -> "LastLayer":
+        """The same layer in another network that it is a part of; search for it first."""
+        other = LastLayer(net)
+        other._searched, other._layer = self._searched, self._layer
+        return other
+
     def catching(self) -> AbstractContextManager[Any]:
         """While this is open, the next forward pass leaves its features behind."""
         self._input = None

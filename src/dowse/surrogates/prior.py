@@ -99,6 +99,7 @@ class SurrogatePrior(Prior):
     ) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
         there = self._there(x)
+        self.last_layer.search(self._resized(there[:1]), **self._seeds(turns[:1]))
         last_layer = self._softened(there) if soft else self.last_layer
         return [
             one
@@ -117,7 +118,8 @@ class SurrogatePrior(Prior):
         """The net whose gradients transfer better, made when it is first asked for, of images like x, (n, C, H, W)."""
         if self._soft_layer is None:
             noisy = self.target.takes_row_seeds
-            self._soft_layer = self.last_layer if noisy else LastLayer(softened(self.net, self._resized(x[:1])))
+            net = self.net if noisy else softened(self.net, self._resized(x[:1]))
+            self._soft_layer = self.last_layer.shared_by(net)
         return self._soft_layer
 
     def _there(self, x: Tensor) -> Tensor:
@@ -178,7 +180,6 @@ class SurrogatePrior(Prior):
         home: torch.device,
     ) -> list[Seen]:
         """As `see` at the first n rows, in one pass of all of them; gradients come home all at once."""
-        last_layer.search(self._resized(x[:1]), **self._seeds(turns[:1]))
         with torch.set_grad_enabled(weights is not None):
             x = x.detach().clone().requires_grad_(weights is not None)
             with last_layer.catching():
