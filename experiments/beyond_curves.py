@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
-from beyond import OURS, RESULTS, WHITE_BOX, Rows, attacked, plans
+from beyond import OURS, RESULTS, Rows, attacked, plans
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
@@ -24,11 +24,11 @@ PANELS = (  # file, target, norm, title
     ("l2_quarter", "MobileNetV2", "l2", "MobileNetV2, l2, ε/4"),
     ("linf", "MobileNetV2", "linf", "MobileNetV2, l∞, 0.05"),
     ("none", "MobileNetV2", "l2", "MobileNetV2, l2, no surrogate"),
-    ("robust", "adv_resnet2b", "linf", "Robust CIFAR-10, l∞, no surrogate"),
+    ("linf", "ResNet-50", "linf", "ResNet-50, l∞, 0.05"),
 )
 COLOURS = {
     OURS: style.VERMILION, "GFCS": style.BLUE, "Square": style.GREEN, "SimBA-ODS": style.PURPLE,
-    "P-RGF, q = 10": style.ORANGE, "ODS-RGF": style.SKY, WHITE_BOX: style.QUIET,
+    "P-RGF, q = 10": style.ORANGE, "ODS-RGF": style.SKY,
 }  # fmt: skip
 FEWEST, MOST = 15, 2500  # images of a curve; queries of the axis
 
@@ -38,7 +38,7 @@ def curves(stores: Sequence[Store], file: str, target: str, norm: str) -> dict[s
     found = {}
     for plan in plans(file):
         at = short_target(plan.spec.target), plan.spec.norm
-        if at == (target, norm) and (file != "robust" or abs((plan.spec.eps or 0) - 8 / 255) < 1e-6):
+        if at == (target, norm):
             rows = attacked(stores, plan.spec.id)
             if len(rows) >= FEWEST:
                 found[plan.title] = rows
@@ -46,13 +46,9 @@ def curves(stores: Sequence[Store], file: str, target: str, norm: str) -> dict[s
 
 
 def draw(axes: Axes, methods: Mapping[str, Rows]) -> None:
-    """A step a fooled image; a curve ends where its smallest budget does. PGD sees gradients: a line says its share."""
+    """A step a fooled image; a curve ends where its smallest budget does."""
     for title, rows in sorted(methods.items(), key=lambda item: item[0] == OURS):
         colour, label = COLOURS.get(title, style.BLACK), f"{title} ({len(rows)})"
-        if title == WHITE_BOX:
-            share = sum(row.success for row in rows.values()) / len(rows)
-            axes.axhline(share, label=label, color=colour, linewidth=1, linestyle="--")
-            continue
         spent = sorted(row.queries for row in rows.values() if row.success)
         end = min([MOST, *(row.budget for row in rows.values() if not row.success)])
         spent = [one for one in spent if one <= end]
