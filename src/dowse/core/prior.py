@@ -136,7 +136,7 @@ def _see_all(
             seen = surrogate.see(
                 torch.stack([asked[i].x for i in rows]),
                 torch.tensor([turns[i] for i in rows]),
-                None if rows is looks else weights,
+                weights or None,
                 soft=rows is soft,
             )
             for i, one in zip(rows, seen, strict=True):

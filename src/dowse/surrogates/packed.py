@@ -66,8 +66,7 @@ class Chain(nn.Module):
 
     def leaking(self, leak: float) -> "Chain":
         """The same convolutions, with another gradient."""
-        steps = [(one, activation) for one, activation in zip(self.convolutions, self.activations, strict=True)]
-        return Chain(steps, leak)  # type: ignore[arg-type]
+        return Chain(list(zip(self.convolutions, self.activations, strict=True)), leak)  # type: ignore[arg-type]
 
     @torch.no_grad()
     def _pack(self, x: Tensor) -> list["_Packed"]:
