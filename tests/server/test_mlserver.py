@@ -28,6 +28,7 @@ pytestmark = pytest.mark.server
 HERE = Path(__file__).resolve().parent
 COMMAND = HERE.parent.parent / ".venv-server" / "bin" / "mlserver"
 SECONDS_TO_START = 180
+PATIENCE = f"longest_wait=5&retries={SECONDS_TO_START // 2}"  # waits of 2.5 s at least: longer than any start
 SEED = 3
 
 
@@ -204,7 +205,7 @@ def test_a_server_that_is_killed_and_comes_back_costs_no_query(
             server.kill()
             server.start()
 
-        expected, target = in_process(net), f"{server.url}?rows=8&connections={connections}"
+        expected, target = in_process(net), f"{server.url}?rows=8&connections={connections}&{PATIENCE}"
         result = attack(target, net, observers=[AfterQueries(100, restart)])
         assert result.end == expected.end
         assert torch.equal(result.queries, expected.queries)
