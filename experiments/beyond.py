@@ -3,17 +3,16 @@
 python experiments/beyond.py out/beyond [another store …]
 python experiments/beyond.py docs/results/rows/beyond.jsonl     # or files that `dowse pack out/beyond` wrote
 
-Its short form, a line a target and setting, goes between the marks in docs/results.md and README.md.
+Its short forms go between the marks in docs/results.md, a line a setting and target, and README.md, a line a setting.
 
-A run that several stores hold is taken from the last of them, so that one method can be run again by itself. What the
-stores have nothing of stays in these pages as it stands.
+A run that several stores hold is taken from the last of them, so that one method can be run again by itself.
 """
 
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -45,6 +44,11 @@ class Setting:
     words: str
     bar: float
     median: float | None = None
+    bar_linf: float | None = None
+
+    def in_norm(self, norm: str) -> "Setting":
+        """The row with the bar that holds in a norm."""
+        return self if self.bar_linf is None or norm == "l2" else replace(self, bar=self.bar_linf)
 
 
 SETTINGS = {
@@ -59,7 +63,7 @@ SETTINGS = {
     "defences": Setting("a defence", 0.8),
     "rounded": Setting("two decimals", 0.8),
     "top5": Setting("five classes shown", 0.8),
-    "inception": Setting("the paper's ε, at 299", 0.2),
+    "inception": Setting("the paper's ε, at 299", 0.2, bar_linf=0.3),
 }
 LEGEND = """\
 Every line stands on the images that both methods attacked; a run that was cut short counts up to its first unfinished
@@ -121,7 +125,6 @@ class Pair:
         return self.ratio <= setting.bar and self.ours.successes >= self.theirs.successes and quick
 
 
-Lines = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]  # rows of a page's tables, by their setting and target
 Tables = Mapping[str, Mapping[tuple[str, str], Sequence[Pair]]]  # by file, in that by target and norm
 
 
@@ -182,59 +185,67 @@ def best_first(pairs: Sequence[Pair]) -> list[Pair]:
     return sorted(pairs, key=lambda one: (2 * one.ours.n < most, -one.ratio))
 
 
-def standing(page: str) -> Lines:
-    """The rows of a page's tables as they stand, by their first two columns."""
-    found: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for line in page.splitlines():
-        if line.startswith("|"):
-            cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
-            found.setdefault(cells[:2], []).append(cells)
-    return found
-
-
-def compared(tables: Tables, before: Lines) -> Iterator[str]:
-    """The long table: a line for each other method, target and setting; `before` where the stores have nothing."""
+def compared(tables: Tables) -> Iterator[str]:
+    """The long table: a line for each other method, target and setting."""
     rows: list[tuple[str, ...]] = []
-    for name, cells in tables.items():
-        setting = SETTINGS[name]
-        for (target, norm), found in cells.items():
-            where = f"{SIGNS[norm]}, {setting.words}", target
-            rows.extend(() if found else before.get(where, ()))
-            for number, one in enumerate(found):
-                met = ("**met**" if one.meets(setting) else "missed") if number == 0 else ""
-                rows.append(
-                    (
-                        *where, f"**{one.other}**" if number == 0 else one.other,
-                        str(one.ours.n), f"{one.budget:,}", *sides(one), one.ratio_words,
-                        f"≤ {setting.bar:g}" if number == 0 else "", met,
-                    )
-                )  # fmt: skip
+    for setting, target, norm, found in cells_of(tables):
+        for number, one in enumerate(found):
+            met = ("**met**" if one.meets(setting) else "missed") if number == 0 else ""
+            rows.append(
+                (
+                    f"{SIGNS[norm]}, {setting.words}", target, f"**{one.other}**" if number == 0 else one.other,
+                    str(one.ours.n), f"{one.budget:,}", *sides(one), one.ratio_words,
+                    f"≤ {setting.bar:g}" if number == 0 else "", met,
+                )
+            )  # fmt: skip
     heads = ("setting", "target", "other", "images", "budget", "ours: mean / median / ASR / s", "theirs", "ratio")
     yield from table_lines((*heads, "bar", ""), rows)
 
 
-def best(tables: Tables, before: Lines, *, bars: bool) -> Iterator[str]:
-    """The short table: of each target and setting the best other method alone, with our own bars or without."""
-    heads = ["setting", "target", "images, budget", "`dowse`", "best other", "ratio"]
+def best(tables: Tables) -> Iterator[str]:
+    """The short table: of each target and setting the best other method alone, with our own bars."""
     rows: list[tuple[str, ...]] = []
+    for setting, target, norm, found in cells_of(tables):
+        for one in found[:1]:
+            ours, theirs = (f"{mean} ({share})" for mean, share in zip(one.means, one.shares, strict=True))
+            bar = f"≤ {setting.bar:g}, {'met' if one.meets(setting) else 'missed'}"
+            size = f"{one.ours.n}, {one.budget:,}"
+            where = f"{SIGNS[norm]}, {setting.words}", target
+            rows.append((*where, size, ours, f"{one.other} {theirs}", one.ratio_words, bar))
+    yield from table_lines(("setting", "target", "images, budget", "`dowse`", "best other", "ratio", "bar"), rows)
+
+
+def matrix(tables: Tables) -> Iterator[str]:
+    """The shortest table: a line a setting or defence, a column a model, our mean beside the best other's."""
+    rows: dict[str, dict[str, str]] = {}
+    for setting, target, norm, found in cells_of(tables):
+        *defence, model = target.split(" + ")
+        words = ", ".join((SIGNS[norm], *(defence or (setting.words.replace("other surrogates", "surrogates"),))))
+        for one in found[:1]:
+            rows.setdefault(words, {})[model] = beside(one)
+    models = list(dict.fromkeys(model for row in rows.values() for model in row))
+    lines = ((words, *(row.get(model, "") for model in models)) for words, row in rows.items())
+    yield from table_lines(("queries, ours : best other", *models), list(lines))
+
+
+def beside(one: Pair) -> str:
+    """A cell of the shortest table; the share fooled where ours did not fool all."""
+    ours, theirs = one.means
+    if one.ours.successes < one.ours.n:
+        ours, theirs = f"{ours} ({one.shares[0]})", f"{theirs} ({one.shares[1]})"
+    return f"**{ours}** : {theirs} {one.other}"
+
+
+def cells_of(tables: Tables) -> Iterator[tuple[Setting, str, str, Sequence[Pair]]]:
+    """Setting, target, norm and comparisons, one after another."""
     for name, cells in tables.items():
         for (target, norm), found in cells.items():
-            where = f"{SIGNS[norm]}, {SETTINGS[name].words}", target
-            rows.extend(() if found else before.get(where, ()))
-            for one in found[:1]:
-                ours, theirs = (f"{mean} ({share})" for mean, share in zip(one.means, one.shares, strict=True))
-                bar = f"≤ {SETTINGS[name].bar:g}, {'met' if one.meets(SETTINGS[name]) else 'missed'}"
-                size = f"{one.ours.n}, {one.budget:,}"
-                cells_of_row = (*where, size, ours, f"{one.other} {theirs}", one.ratio_words)
-                rows.append((*cells_of_row, bar) if bars else cells_of_row)
-    yield from table_lines([*heads, "bar"] if bars else heads, rows)
+            yield SETTINGS[name].in_norm(norm), target, norm, found
 
 
-def put(file: Path, tables: Tables, *, bars: bool) -> None:
-    """Write the short table between the two marks of a page."""
-    text = file.read_text(encoding="utf-8")
-    lines = best(tables, standing(text), bars=bars)
-    before, mark, rest = text.partition(MARKS[0])
+def put(file: Path, lines: Iterable[str]) -> None:
+    """Write lines between the two marks of a page."""
+    before, mark, rest = file.read_text(encoding="utf-8").partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not mark or not end:
         raise SystemExit(f"{file} lacks the marks {' and '.join(MARKS)}")
@@ -249,14 +260,10 @@ def sides(one: Pair) -> tuple[str, str]:
     return ours, theirs
 
 
-def missing(tables: Tables, before: Lines) -> Iterator[str]:
+def missing(tables: Tables) -> Iterator[str]:
     """What a file asks for and nobody has run."""
     for name, cells in tables.items():
-        gone = [
-            f"{target} ({SIGNS[norm]})"
-            for (target, norm), found in cells.items()
-            if not found and (f"{SIGNS[norm]}, {SETTINGS[name].words}", target) not in before
-        ]
+        gone = [f"{target} ({SIGNS[norm]})" for (target, norm), found in cells.items() if not found]
         if gone:
             yield f"- `{name}`: {', '.join(gone)}"
 
@@ -301,19 +308,18 @@ def robust(stores: Sequence[Store]) -> Iterator[str]:
             yield f"{words}{counts}, {share:.2f} of them{verdict}; {spent} queries an image."
 
 
-def table1(stores: Sequence[Store], before: Lines) -> Iterator[str]:
+def table1(stores: Sequence[Store]) -> Iterator[str]:
     """Table 1 as it stands in these pages, with our row beneath."""
     page = (RESULTS / "table1.md").read_text(encoding="utf-8").splitlines()
     lines = [line for line in page if line.startswith("|")]
-    ours = {short_target(plan.spec.target): plan for plan in plans("l2") if plan.title == OURS}
-    inception = [plan for plan in plans("inception") if plan.title == OURS and plan.spec.norm == "l2"]
-    ours |= {short_target(plan.spec.target): plan for plan in inception}
+    ours = {
+        short_target(plan.spec.target): plan
+        for plan in (*plans("l2"), *plans("inception"))
+        if plan.title == OURS and plan.spec.norm == "l2"
+    }
     heads = [head.strip() for head in lines[0].strip("|").split("|")[1:]]
-    old = next((rows[0][1:] for at, rows in before.items() if at[0] == f"**{OURS}**"), ("–",) * len(heads))
-    cells = []
-    for head, stood in zip(heads, old, strict=False):
-        rows = attacked(stores, ours[head].spec.id) if head in ours else {}
-        cells.append(words_of(list(rows.values())) if len(rows) >= FEWEST else stood)
+    found = [attacked(stores, ours[head].spec.id) if head in ours else {} for head in heads]
+    cells = [words_of(list(rows.values())) if len(rows) >= FEWEST else "–" for rows in found]
     yield from lines
     yield f"| **{OURS}** | {' | '.join(cells)} |"
 
@@ -333,20 +339,12 @@ def heading(stores: Sequence[Store]) -> Iterator[str]:
     yield ""
     days = sorted({day(session.started) for store in stores for session in store.sessions()})
     asked = sum(session.queries for store in stores for session in store.sessions())
-    yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0, {asked:,} queries in the stores at hand. What they"
-    yield "have nothing of stands as it was written from others."
+    yield f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed 0, {asked:,} queries."
     yield ""
 
 
-def kept(line: str, page: str) -> str:
-    """A line that says "not run" as it stands in the page, if that says more."""
-    words = line.removesuffix("not run.")
-    return next((old[2:] for old in page.splitlines() if words != line and old.startswith(f"- {words}")), line)
-
-
-def page(tables: Tables, stores: Sequence[Store], old: str) -> Iterator[str]:
-    """The whole page; `old` is what it was."""
-    before = standing(old)
+def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
+    """The whole page."""
     yield from heading(stores)
     yield "![Which share of the images each attack has fooled after so many queries](figures/beyond.svg)"
     yield ""
@@ -354,20 +352,20 @@ def page(tables: Tables, stores: Sequence[Store], old: str) -> Iterator[str]:
     yield ""
     yield from LEGEND.splitlines()
     yield ""
-    yield from compared(tables, before)
+    yield from compared(tables)
     yield ""
-    yield from (f"- {kept(line, old)}" for line in (*useless(stores), *robust(stores)))
+    yield from (f"- {line}" for line in (*useless(stores), *robust(stores)))
     yield ""
     yield "Not run, or on too few images to say anything:"
     yield ""
-    yield from missing(tables, before)
+    yield from missing(tables)
     yield ""
     yield "## Table 1 of the paper with our row beneath"
     yield ""
     yield "Cells are those of [Table 1](table1.md), with a budget of 1,000; ours are ASR / AVG. Q of successes / median"
     yield "(images attacked)."
     yield ""
-    yield from table1(stores, before)
+    yield from table1(stores)
 
 
 def main(folders: Sequence[str]) -> None:
@@ -375,11 +373,9 @@ def main(folders: Sequence[str]) -> None:
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(folder)) for folder in folders]
         tables = {name: pairs_of(name, stores) for name in SETTINGS}
-        file = RESULTS / "beyond.md"
-        lines = page(tables, stores, file.read_text(encoding="utf-8") if file.exists() else "")
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    put(RESULTS.parent / "results.md", tables, bars=True)
-    put(RESULTS.parents[1] / "README.md", tables, bars=False)
+        (RESULTS / "beyond.md").write_text("\n".join(page(tables, stores)) + "\n", encoding="utf-8")
+    put(RESULTS.parent / "results.md", best(tables))
+    put(RESULTS.parents[1] / "README.md", matrix(tables))
 
 
 if __name__ == "__main__":

@@ -90,15 +90,26 @@ def test_a_packed_file_stands_for_its_store(beyond: ModuleType, tmp_path: Path) 
     assert len(told[0]) == 3
 
 
-def test_what_the_stores_have_nothing_of_stays_as_it_stands(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
-    page = "| l2, no surrogate | A | **old** | 7 |\n| l2, no surrogate | A | older | 3 |\n- A bar: 33 of 44.\n"
-    before = beyond.standing(page)
-    new = [beyond.pair("new", 10_000, *sides)]
-    tables = {"none": {("A", "l2"): [], ("B", "l2"): new, ("C", "l2"): []}}
-    first, second, third = list(beyond.compared(tables, before))[2:]
-    assert [first, second] == page.splitlines()[:2]
-    assert third.startswith("| l2, no surrogate | B | **new** | 5 |")
-    assert list(beyond.missing(tables, before)) == ["- `none`: C (l2)"]
-    assert beyond.kept("A bar: not run.", page) == "A bar: 33 of 44."
-    assert beyond.kept("Another: not run.", page) == "Another: not run."
-    assert beyond.kept("A bar: 40 of 44.", page) == "A bar: 40 of 44."
+def test_a_defence_is_a_setting_of_the_model_behind_it(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    found = [beyond.pair("theirs", 10_000, *sides)]
+    tables = {
+        "l2": {("A", "l2"): found, ("B", "l2"): []},
+        "defences": {("JPEG 75 + A", "l2"): found},
+    }
+    heads, _, *lines = beyond.matrix(tables)
+    assert heads == "| queries, ours : best other | A |"
+    assert lines == [
+        "| l2, the paper's ε, one surrogate | **2.4** : ≥ 40 theirs |",
+        "| l2, JPEG 75 | **2.4** : ≥ 40 theirs |",
+    ]
+    assert list(beyond.missing(tables)) == ["- `l2`: B (l2)"]
+
+
+def test_where_ours_fails_the_shares_are_said(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    assert beyond.beside(beyond.pair("ours", 10_000, *reversed(sides))) == "**40 (80%)** : 2.4 (100%) ours"
+
+
+def test_inception_has_the_bar_of_its_norm(beyond: ModuleType) -> None:
+    setting = beyond.SETTINGS["inception"]
+    assert [setting.in_norm(norm).bar for norm in ("l2", "linf")] == [0.2, 0.3]
+    assert beyond.SETTINGS["none"].in_norm("linf").bar == 0.95

@@ -1,0 +1,211 @@
+"""What each part of the attack `dowse` is worth: the attack without it, on tuning images, beside the whole.
+
+    python experiments/ablation.py --out out/ablation.json [--only VARIANT] [--setting SETTING]
+
+Queries of every image are kept in the file, so a run goes on where it was stopped; the table of docs/method.md is
+printed. The images are those that the attack may be tuned on, never those of the results.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+import dowse
+from dowse.attacks import arms
+from dowse.core.flow import pull
+from dowse.images.sources import open_images
+from dowse.models import load
+from dowse.report.text.markdown import table_lines
+from dowse.surrogates.faster import faster
+
+SHARED = Path(os.environ.get("DOWSE_SHARED", "../shared"))
+BUDGET = 150
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Which model is attacked, within what, on which images, at which side, how often."""
+
+    target: str
+    surrogate: str | None
+    norm: str
+    eps: float
+    images: str
+    first: int
+    count: int
+    side: int
+    seeds: tuple[int, ...] = (0,)
+
+    def rightly_seen(self, net: torch.nn.Module) -> tuple[Tensor, Tensor]:
+        """The images, (n, C, H, W), that the target knows, and their labels, (n,)."""
+        loaded = open_images(SHARED / "data" / self.images).load(self.first + self.count, self.side)
+        x, y = loaded.images[self.first :], loaded.labels[self.first :]
+        with torch.no_grad():
+            known = torch.cat([net(part).argmax(1) for part in x.split(8)]) == y
+        return x[known].contiguous(), y[known]
+
+    def queries(self, options: dict[str, Any]) -> list[list[int]]:
+        """Queries of each image, a failure at the budget, for each seed."""
+        net, helper = self.opened(self.target), self.surrogate and self.opened(self.surrogate)
+        x, y = self.rightly_seen(net)
+        results = [
+            dowse.attack(
+                net, x, y, method="dowse", surrogate=helper or None, norm=self.norm, eps=self.eps, budget=BUDGET,
+                seed=seed, **options,
+            )
+            for seed in self.seeds
+        ]  # fmt: skip
+        return [torch.where(one.success, one.queries, BUDGET).tolist() for one in results]
+
+    def opened(self, name: str) -> torch.nn.Module:
+        """A classifier of the registry, as fast as it goes."""
+        return faster(load(name).requires_grad_(False), (3, self.side, self.side))
+
+
+PHOTOGRAPHS = {"images": "imagenet_sample500", "first": 100, "count": 60, "side": 112}
+CIFAR = {"images": "cifar10_test1000.npz", "side": 32}
+SETTINGS = {
+    "MobileNetV2, l2 1.2": Setting("imagenet_mobilenetv2", "imagenet_efficientnet_lite0", "l2", 1.2, **PHOTOGRAPHS),
+    "SqueezeNet, l∞ 0.016": Setting(
+        "imagenet_squeezenet10", "imagenet_efficientnet_lite0", "linf", 0.016, **PHOTOGRAPHS
+    ),
+    "ResNet-20 by ResNet-56, l2 0.5": Setting(
+        "cifar10_resnet20", "cifar10_resnet56", "l2", 0.5, first=600, count=80, **CIFAR
+    ),
+    "ResNet-20 alone, l2 1.2": Setting("cifar10_resnet20", None, "l2", 1.2, first=600, count=80, **CIFAR),
+    "ResNet-20 alone, l∞ 8/255": Setting("cifar10_resnet20", None, "linf", 8 / 255, first=600, count=80, **CIFAR),
+    "robust `adv_resnet2b` alone, l∞ 8/255": Setting(
+        "cifar10_adv_resnet2b", None, "linf", 8 / 255, first=400, count=60, **CIFAR
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The attack with something else in place of one of its parts.
+
+    Attributes:
+        options: Options of the attack.
+        instead: What stands where, by the name that the attack looks it up by.
+    """
+
+    options: dict[str, Any] = field(default_factory=dict)
+    instead: dict[str, Any] = field(default_factory=dict)
+
+
+def without(arm: str) -> Variant:
+    """The attack without one of its arms."""
+
+    def usable(name: str, surrogates: bool, norm: str, others: Callable[..., bool] = arms._usable) -> bool:
+        return name != arm and others(name, surrogates, norm)
+
+    return Variant(instead={"dowse.attacks.arms._usable": usable})
+
+
+def unchanged(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """The image itself as its only view."""
+    return x, lambda gradient: gradient
+
+
+VARIANTS = {
+    "all of it": Variant(),
+    "no views": Variant(instead={"dowse.attacks.dowse.random_view": unchanged}),
+    "gradients not soft": Variant(instead={"dowse.attacks.dowse.pull": lambda x, weights, soft: pull(x, weights)}),
+    "nothing learnt": Variant({"ridge": 1e9}),
+    "no pixels beside the features": Variant({"pixels": 0.0}),
+    "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
+    "no ods": without("ods"),
+    "no windows, no patterns": without("bump"),
+    "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ROUNDS": 0}),
+    "no slope": without("slope"),
+    "compute 5": Variant({"compute": 5}),
+    "compute 20": Variant({"compute": 20}),
+}
+ALONE = {
+    "l2": {"all of it", "nothing learnt", "no patterns but stripes"},
+    "linf": {"all of it", "no slope", "no patterns but stripes"},
+}  # the parts that are there without a surrogate
+
+
+def applies(variant: str, setting: Setting) -> bool:
+    """Whether a part takes part in a setting at all."""
+    if setting.surrogate is None:
+        return variant in ALONE[setting.norm]
+    return setting.norm == "linf" or variant != "no slope"
+
+
+def run(out: Path, only: str, place: str) -> dict[str, dict[str, list[list[int]]]]:
+    """Every variant in every setting that the file lacks; what it holds then."""
+    found: dict[str, dict[str, list[list[int]]]] = json.loads(out.read_text()) if out.exists() else {}
+    for name, setting in SETTINGS.items():
+        for title, variant in VARIANTS.items():
+            if not applies(title, setting) or title in found.get(name, {}) or only not in title or place not in name:
+                continue
+            with ExitStack() as patches:
+                for where, what in variant.instead.items():
+                    patches.enter_context(patch(where, what))
+                found.setdefault(name, {})[title] = setting.queries(variant.options)
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(json.dumps(found, ensure_ascii=False))
+            say(f"{name}: {title}: {torch.tensor(found[name][title]).float().mean():.1f}")
+    return found
+
+
+def cell(whole: list[list[int]], other: list[list[int]]) -> str:
+    """The other's mean over the whole's, ± the standard error of a bootstrap over images, and the share it fools."""
+    pairs = torch.tensor([whole, other], dtype=torch.float64).mean(1)
+    draws = torch.randint(pairs.shape[1], (RESAMPLES, pairs.shape[1]), generator=torch.Generator().manual_seed(0))
+    means = pairs[:, draws].mean(2)
+    share = (torch.tensor(other) < BUDGET).double().mean()
+    return f"{pairs[1].mean() / pairs[0].mean():.2f} ± {float((means[1] / means[0]).std()):.2f}, {share:.0%}"
+
+
+def lines(found: dict[str, dict[str, list[list[int]]]]) -> Iterator[str]:
+    """A row for each variant, a column for each setting; the first row has means and shares."""
+    names = [name for name in SETTINGS if "all of it" in found.get(name, {})]
+    rows = []
+    for title in VARIANTS:
+        cells = []
+        for name in names:
+            queries, whole = found[name].get(title), found[name]["all of it"]
+            if queries is None:
+                cells.append("–")
+            elif queries is whole:
+                share = (torch.tensor(whole) < BUDGET).double().mean()
+                cells.append(f"{torch.tensor(whole).double().mean():.1f}, {share:.0%} ({len(whole[0])} images)")
+            else:
+                cells.append(cell(whole, queries))
+        rows.append((title, *cells))
+    yield from table_lines(("", *names), rows)
+
+
+def say(*lines: str) -> None:
+    """Print lines at once."""
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(description="What each part of the attack dowse is worth.")
+    parser.add_argument("--out", type=Path, default=Path("out/ablation.json"))
+    parser.add_argument("--only", default="", help="variants whose name holds this")
+    parser.add_argument("--setting", default="", help="settings whose name holds this")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    say(*lines(run(options.out, options.only, options.setting)))
+
+
+if __name__ == "__main__":
+    main()
