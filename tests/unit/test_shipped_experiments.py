@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from dowse.cli import app
 from dowse.experiment.file import load_experiment
 from dowse.experiment.grid import expand
+from dowse.targets.spec import resolve_surrogate
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*/*.toml"))
@@ -94,6 +96,16 @@ def test_beyond_the_paper_ours_leads_every_file_and_only_the_robust_target_has_a
         assert plans[0].budget == (2_500 if file.stem == "robust" else 10_000), file
         if plans[0].spec.surrogate and file.stem != "useless":
             assert plans[0].spec.surrogate[0] == "dowse:imagenet_efficientnet_lite0", file
+
+
+def test_the_useless_surrogate_can_be_opened_from_the_projects_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER.parent)
+    (surrogate,) = {
+        plan.spec.surrogate for plan in expand(load_experiment(FOLDER / "beyond" / "useless.toml"), lambda target: "")
+    }
+    assert surrogate is not None
+    first, second = (resolve_surrogate(surrogate[0]) for _ in range(2))
+    assert torch.equal(*(next(net.parameters()) for net in (first, second)))
 
 
 def _no_images(path: str, labels: str = "auto") -> None:
