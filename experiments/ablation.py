@@ -104,13 +104,14 @@ class Variant:
     instead: dict[str, Any] = field(default_factory=dict)
 
 
-def without(arm: str) -> Variant:
-    """The attack without one of its arms."""
+def without(arm: str, **more: Any) -> Variant:
+    """The attack without one of its arms, and with something else in place of more of its constants."""
 
     def usable(name: str, surrogates: bool, norm: str, others: Callable[..., bool] = arms._usable) -> bool:
         return name != arm and others(name, surrogates, norm)
 
-    return Variant(instead={"dowse.attacks.arms._usable": usable})
+    constants = {f"dowse.attacks.dowse.{name}": value for name, value in more.items()}
+    return Variant(instead={"dowse.attacks.arms._usable": usable, **constants})
 
 
 def unchanged(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -126,7 +127,7 @@ VARIANTS = {
     "no pixels beside the features": Variant({"pixels": 0.0}),
     "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
     "no ods": without("ods"),
-    "no windows, no patterns": without("bump"),
+    "no windows, no patterns": without("bump", RECOGNISED=0.0),  # which come first where no surrogate is trusted
     "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ROUNDS": 0}),
     "no slope": without("slope"),
     "compute 5": Variant({"compute": 5}),
@@ -178,7 +179,8 @@ def lines(found: dict[str, dict[str, list[list[int]]]]) -> Iterator[str]:
     for title in VARIANTS:
         cells = []
         for name in names:
-            queries, whole = found[name].get(title), found[name]["all of it"]
+            whole = found[name]["all of it"]
+            queries = found[name].get(title) if applies(title, SETTINGS[name]) else None
             if queries is None:
                 cells.append("–")
             elif queries is whole:

@@ -29,9 +29,8 @@ def test_every_variant_changes_something_that_is_there(ablation: ModuleType) -> 
 
 @pytest.mark.parametrize("arm", arms.ARMS)
 def test_an_attack_without_an_arm_has_all_others(ablation: ModuleType, arm: str) -> None:
-    ((where, what),) = ablation.without(arm).instead.items()
     whole = arms.Arms.fresh(True, "linf", -1.0, 4).gain
-    with patch(where, what):
+    with patch(*next(iter(ablation.without(arm).instead.items()))):
         assert arms.Arms.fresh(True, "linf", -1.0, 4).gain.keys() == whole.keys() - {arm}
     assert arms.Arms.fresh(True, "linf", -1.0, 4).gain == whole
 
