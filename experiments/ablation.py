@@ -26,6 +26,7 @@ from dowse.core.flow import pull
 from dowse.images.sources import open_images
 from dowse.models import load
 from dowse.report.text.markdown import table_lines
+from dowse.settings import Norm
 from dowse.surrogates.faster import faster
 
 SHARED = Path(os.environ.get("DOWSE_SHARED", "../shared"))
@@ -39,7 +40,7 @@ class Setting:
 
     target: str
     surrogate: str | None
-    norm: str
+    norm: Norm
     eps: float
     images: str
     first: int
@@ -52,7 +53,7 @@ class Setting:
         loaded = open_images(SHARED / "data" / self.images).load(self.first + self.count, self.side)
         x, y = loaded.images[self.first :], loaded.labels[self.first :]
         with torch.no_grad():
-            known = torch.cat([net(part).argmax(1) for part in x.split(8)]) == y
+            known = torch.cat([net(part).argmax(1) for part in torch.split(x, 8)]) == y
         return x[known].contiguous(), y[known]
 
     def queries(self, options: dict[str, Any]) -> list[list[int]]:
@@ -73,21 +74,23 @@ class Setting:
         return faster(load(name).requires_grad_(False), (3, self.side, self.side))
 
 
-PHOTOGRAPHS = {"images": "imagenet_sample500", "first": 100, "count": 60, "side": 112}
-CIFAR = {"images": "cifar10_test1000.npz", "side": 32}
+def photographs(target: str, norm: Norm, eps: float) -> Setting:
+    """Photographs at half their side, with EfficientNet-Lite0 as the surrogate."""
+    return Setting(target, "imagenet_efficientnet_lite0", norm, eps, "imagenet_sample500", 100, 60, 112)
+
+
+def cifar(target: str, surrogate: str | None, norm: Norm, eps: float, first: int = 600, count: int = 80) -> Setting:
+    """Images of CIFAR-10."""
+    return Setting(target, surrogate, norm, eps, "cifar10_test1000.npz", first, count, 32)
+
+
 SETTINGS = {
-    "MobileNetV2, l2 1.2": Setting("imagenet_mobilenetv2", "imagenet_efficientnet_lite0", "l2", 1.2, **PHOTOGRAPHS),
-    "SqueezeNet, l∞ 0.016": Setting(
-        "imagenet_squeezenet10", "imagenet_efficientnet_lite0", "linf", 0.016, **PHOTOGRAPHS
-    ),
-    "ResNet-20 by ResNet-56, l2 0.5": Setting(
-        "cifar10_resnet20", "cifar10_resnet56", "l2", 0.5, first=600, count=80, **CIFAR
-    ),
-    "ResNet-20 alone, l2 1.2": Setting("cifar10_resnet20", None, "l2", 1.2, first=600, count=80, **CIFAR),
-    "ResNet-20 alone, l∞ 8/255": Setting("cifar10_resnet20", None, "linf", 8 / 255, first=600, count=80, **CIFAR),
-    "robust `adv_resnet2b` alone, l∞ 8/255": Setting(
-        "cifar10_adv_resnet2b", None, "linf", 8 / 255, first=400, count=60, **CIFAR
-    ),
+    "MobileNetV2, l2 1.2": photographs("imagenet_mobilenetv2", "l2", 1.2),
+    "SqueezeNet, l∞ 0.016": photographs("imagenet_squeezenet10", "linf", 0.016),
+    "ResNet-20 by ResNet-56, l2 0.5": cifar("cifar10_resnet20", "cifar10_resnet56", "l2", 0.5),
+    "ResNet-20 alone, l2 1.2": cifar("cifar10_resnet20", None, "l2", 1.2),
+    "ResNet-20 alone, l∞ 8/255": cifar("cifar10_resnet20", None, "linf", 8 / 255),
+    "robust `adv_resnet2b` alone, l∞ 8/255": cifar("cifar10_adv_resnet2b", None, "linf", 8 / 255, 400, 60),
 }
 
 
