@@ -8,7 +8,6 @@ printed. The images are those that the attack may be tuned on, never those of th
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,19 +23,21 @@ import dowse
 from dowse.attacks import arms
 from dowse.core.flow import pull
 from dowse.images.sources import open_images
+from dowse.machine.packages import shared_folder
 from dowse.models import load
 from dowse.report.text.markdown import table_lines
 from dowse.settings import Norm
 from dowse.surrogates.faster import faster
 
-SHARED = Path(os.environ.get("DOWSE_SHARED", "../shared"))
 BUDGET = 150
 RESAMPLES = 2_000
+
+Found = dict[str, dict[str, list[int]]]  # queries of each image, by setting and variant
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Which model is attacked, within what, on which images, at which side, how often."""
+    """Which model is attacked, within what, on which images, at which side."""
 
     target: str
     surrogate: str | None
@@ -46,28 +47,22 @@ class Setting:
     first: int
     count: int
     side: int
-    seeds: tuple[int, ...] = (0,)
 
     def rightly_seen(self, net: torch.nn.Module) -> tuple[Tensor, Tensor]:
         """The images, (n, C, H, W), that the target knows, and their labels, (n,)."""
-        loaded = open_images(SHARED / "data" / self.images).load(self.first + self.count, self.side)
+        loaded = open_images(shared_folder() / "data" / self.images).load(self.first + self.count, self.side)
         x, y = loaded.images[self.first :], loaded.labels[self.first :]
         with torch.no_grad():
             known = torch.cat([net(part).argmax(1) for part in torch.split(x, 8)]) == y
         return x[known].contiguous(), y[known]
 
-    def queries(self, options: dict[str, Any]) -> list[list[int]]:
-        """Queries of each image, a failure at the budget, for each seed."""
-        net, helper = self.opened(self.target), self.surrogate and self.opened(self.surrogate)
+    def queries(self, options: dict[str, Any]) -> list[int]:
+        """Queries of each image, a failure at the budget."""
+        net, helper = self.opened(self.target), self.opened(self.surrogate) if self.surrogate else None
         x, y = self.rightly_seen(net)
-        results = [
-            dowse.attack(
-                net, x, y, method="dowse", surrogate=helper or None, norm=self.norm, eps=self.eps, budget=BUDGET,
-                seed=seed, **options,
-            )
-            for seed in self.seeds
-        ]  # fmt: skip
-        return [torch.where(one.success, one.queries, BUDGET).tolist() for one in results]
+        within: dict[str, Any] = {"norm": self.norm, "eps": self.eps, "budget": BUDGET}
+        result = dowse.attack(net, x, y, method="dowse", surrogate=helper, seed=0, **within, **options)
+        return torch.where(result.success, result.queries, BUDGET).tolist()
 
     def opened(self, name: str) -> torch.nn.Module:
         """A classifier of the registry, as fast as it goes."""
@@ -125,7 +120,9 @@ def unchanged(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor
 VARIANTS = {
     "all of it": Variant(),
     "no views": Variant(instead={"dowse.attacks.dowse.random_view": unchanged}),
-    "gradients not soft": Variant(instead={"dowse.attacks.dowse.pull": lambda x, weights, soft: pull(x, weights)}),
+    "climbs' gradients not soft": Variant(
+        instead={"dowse.attacks.dowse.pull": lambda x, weights, soft: pull(x, weights)}
+    ),
     "nothing learnt": Variant({"ridge": 1e9}),
     "no pixels beside the features": Variant({"pixels": 0.0}),
     "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
@@ -149,9 +146,9 @@ def applies(variant: str, setting: Setting) -> bool:
     return setting.norm == "linf" or variant != "no slope"
 
 
-def run(out: Path, only: str, place: str) -> dict[str, dict[str, list[list[int]]]]:
+def run(out: Path, only: str, place: str) -> Found:
     """Every variant in every setting that the file lacks; what it holds then."""
-    found: dict[str, dict[str, list[list[int]]]] = json.loads(out.read_text()) if out.exists() else {}
+    found: Found = json.loads(out.read_text()) if out.exists() else {}
     for name, setting in SETTINGS.items():
         for title, variant in VARIANTS.items():
             if not applies(title, setting) or title in found.get(name, {}) or only not in title or place not in name:
@@ -166,32 +163,32 @@ def run(out: Path, only: str, place: str) -> dict[str, dict[str, list[list[int]]
     return found
 
 
-def cell(whole: list[list[int]], other: list[list[int]]) -> str:
-    """The other's mean over the whole's, ± the standard error of a bootstrap over images, and the share it fools."""
-    pairs = torch.tensor([whole, other], dtype=torch.float64).mean(1)
-    draws = torch.randint(pairs.shape[1], (RESAMPLES, pairs.shape[1]), generator=torch.Generator().manual_seed(0))
+def cell(whole: list[int], other: list[int]) -> str:
+    """The other's mean over the whole's, ± the standard error of a bootstrap over images; of the whole its mean."""
+    pairs = torch.tensor([whole, other], dtype=torch.float64)
+    mean, share = pairs.mean(1), (pairs[1] < BUDGET).double().mean()
+    if other is whole:
+        return f"{mean[0]:.1f}, {share:.0%} ({len(whole)} images)"
+    draws = torch.randint(len(whole), (RESAMPLES, len(whole)), generator=torch.Generator().manual_seed(0))
     means = pairs[:, draws].mean(2)
-    share = (torch.tensor(other) < BUDGET).double().mean()
-    return f"{pairs[1].mean() / pairs[0].mean():.2f} ± {float((means[1] / means[0]).std()):.2f}, {share:.0%}"
+    return f"{mean[1] / mean[0]:.2f} ± {float((means[1] / means[0]).std()):.2f}, {share:.0%}"
 
 
-def lines(found: dict[str, dict[str, list[list[int]]]]) -> Iterator[str]:
-    """A row for each variant, a column for each setting; the first row has means and shares."""
+def lines(found: Found) -> Iterator[str]:
+    """A row for each variant, a column for each setting, with the share of images fooled; the first has means."""
     names = [name for name in SETTINGS if "all of it" in found.get(name, {})]
-    rows = []
-    for title in VARIANTS:
-        cells = []
-        for name in names:
-            whole = found[name]["all of it"]
-            queries = found[name].get(title) if applies(title, SETTINGS[name]) else None
-            if queries is None:
-                cells.append("–")
-            elif queries is whole:
-                share = (torch.tensor(whole) < BUDGET).double().mean()
-                cells.append(f"{torch.tensor(whole).double().mean():.1f}, {share:.0%} ({len(whole[0])} images)")
-            else:
-                cells.append(cell(whole, queries))
-        rows.append((title, *cells))
+    rows = [
+        (
+            title,
+            *(
+                cell(found[name]["all of it"], found[name][title])
+                if title in found[name] and applies(title, SETTINGS[name])
+                else "–"
+                for name in names
+            ),
+        )
+        for title in VARIANTS
+    ]
     yield from table_lines(("", *names), rows)
 
 

@@ -44,18 +44,18 @@ def test_a_part_is_left_out_only_where_it_takes_part(ablation: ModuleType) -> No
 
 
 def test_a_table_has_means_of_the_whole_and_ratios_of_the_rest(ablation: ModuleType) -> None:
-    found = {"MobileNetV2, l2 1.2": {"all of it": [[2, 4, 6, 150]], "no views": [[4, 8, 12, 150]]}}
+    found = {"MobileNetV2, l2 1.2": {"all of it": [2, 4, 6, 150], "no views": [4, 8, 12, 150]}}
     heads, _, *rows = ablation.lines(found)
     assert heads == "|  | MobileNetV2, l2 1.2 |"
     assert rows[0] == "| all of it | 40.5, 75% (4 images) |"
     assert rows[1].startswith("| no views | 1.07 ± ")
     assert rows[1].endswith(", 75% |")
-    assert rows[2] == "| gradients not soft | – |"
+    assert rows[2] == "| climbs' gradients not soft | – |"
 
 
 def test_what_the_file_holds_is_not_run_again(ablation: ModuleType, tmp_path: Path) -> None:
     found = {
-        name: {title: [[2]] for title in ablation.VARIANTS if ablation.applies(title, setting)}
+        name: {title: [2] for title in ablation.VARIANTS if ablation.applies(title, setting)}
         for name, setting in ablation.SETTINGS.items()
     }
     file = tmp_path / "ablation.json"
