@@ -127,14 +127,15 @@ VARIANTS = {
     "no pixels beside the features": Variant({"pixels": 0.0}),
     "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
     "no ods": without("ods"),
-    "no windows, no patterns": without("bump", RECOGNISED=0.0),  # which come first where no surrogate is trusted
+    "no windows, no patterns": without("bump", RECOGNISED=0.0),  # which come first where no surrogate is used
     "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ROUNDS": 0}),
     "no slope": without("slope"),
+    "no ripples": without("ripple"),
     "compute 5": Variant({"compute": 5}),
     "compute 20": Variant({"compute": 20}),
 }
 ALONE = {
-    "l2": {"all of it", "nothing learnt", "no patterns but stripes"},
+    "l2": {"all of it", "nothing learnt", "no patterns but stripes", "no ripples"},
     "linf": {"all of it", "no slope", "no patterns but stripes"},
 }  # the parts that are there without a surrogate
 
@@ -143,7 +144,7 @@ def applies(variant: str, setting: Setting) -> bool:
     """Whether a part takes part in a setting at all."""
     if setting.surrogate is None:
         return variant in ALONE[setting.norm]
-    return setting.norm == "linf" or variant != "no slope"
+    return variant != "no ripples" and (setting.norm == "linf" or variant != "no slope")
 
 
 def run(out: Path, only: str, place: str) -> Found:

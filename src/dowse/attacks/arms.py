@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-ARMS = ("climb", "ods", "slope", "bump")
+ARMS = ("climb", "ods", "slope", "bump", "ripple")
 TRANSFERS = 3  # queries that are transfer examples from the unchanged image, each of other views and a wiser model
 INFORMED = 6  # moves before a learnt slope is worth a query
 REMEMBERED = 0.3  # share of the newest gain in an arm's running mean
@@ -29,6 +29,7 @@ REACH = {
     "climb": Reach(2.0, 0.7, 0.05, 1.0),  # its trust region in ε
     "ods": Reach(1.2, 0.9, 0.1, 2.0),  # its step, relative to the first
     "slope": Reach(1.5, 0.5, 0.01, 1.0),  # the share of the pixels that are moved, of those that promise a gain
+    "ripple": Reach(1.2, 0.9, 0.1, 3.0),  # its step, relative to the first
 }
 CLIMB_AGAIN = 0.25  # the climb's least trust region at a new place
 SLOPE_AGAIN = 1.1  # the slope's share grows by it with every other move, each of which teaches it
@@ -55,15 +56,14 @@ class Arms:
     patterns: int = 0
 
     @classmethod
-    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int, *, trusted: bool = True) -> "Arms":
+    def fresh(cls, surrogates: bool, norm: str, f: float, patterns: int) -> "Arms":
         """Before the first move; an arm is believed to gain a tenth of what is wanted, or nothing until it has.
 
-        Nothing is expected of a slope that has yet to be learnt, nor of surrogates that are not trusted.
+        Nothing is expected of a slope that has yet to be learnt.
         """
         usable = [arm for arm in ARMS if _usable(arm, surrogates, norm)]
-        opening = ("climb",) * TRANSFERS if surrogates and trusted else ("bump",) * max(patterns, 1)
-        doubted = {"slope"} if trusted or not surrogates else {"slope", "climb", "ods"}
-        gains = {arm: 0.0 if arm in doubted else -f / 10 for arm in usable}
+        opening = ("climb",) * TRANSFERS if surrogates else ("bump",) * max(patterns, 1)
+        gains = {arm: 0.0 if arm == "slope" else -f / 10 for arm in usable}
         return cls(gains, dict.fromkeys(usable, 1.0), opening, patterns=patterns)
 
     def draw(self, rng: torch.Generator) -> str:
@@ -91,5 +91,7 @@ class Arms:
 
 
 def _usable(arm: str, surrogates: bool, norm: str) -> bool:
-    """Pixels are climbed in l2 without a surrogate too, where l∞ has the slope."""
-    return {"climb": surrogates or norm == "l2", "ods": surrogates, "slope": norm == "linf", "bump": True}[arm]
+    """Pixels are climbed in l2 without a surrogate too, with ripples to learn them from, where l∞ has the slope."""
+    alone = norm == "l2" and not surrogates
+    usable = {"climb": surrogates or alone, "ods": surrogates, "slope": norm == "linf", "bump": True, "ripple": alone}
+    return usable[arm]

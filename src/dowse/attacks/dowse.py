@@ -13,6 +13,7 @@ from torch import Tensor
 from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
 from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
+from dowse.attacks.ripple import rippled
 from dowse.attacks.square import Square, moved_mass, painted
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
@@ -25,6 +26,7 @@ from dowse.maths.views import random_view
 
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
+RIPPLE_STEP = 0.1  # likewise
 RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own, where that is two at least
 COARSE = 56  # a side of the small images that are learnt from without a surrogate
 TOP = 10  # classes that λ is fitted on, the target's best at first
@@ -41,7 +43,8 @@ class Dowse(Attack):
     pixels whose learnt slope promises most to the ball's other side, `bump` changes one square window as Square does.
     What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior and teaches the slope.
     The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate it is the pixels
-    that are learnt from, by the climb in l2 and the slope in l∞.
+    that are learnt from, by the slope in l∞ and by the climb in l2, where `ripple` makes some parts of what was changed
+    stronger at the cost of others. Surrogates that do not know the image are not used.
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -106,7 +109,7 @@ class _Search:
     Attributes:
         options: The attack's.
         x0: The image, (*s).
-        seen: What surrogates see there, by number.
+        seen: What surrogates see there, by number; nothing if none of them is used.
         ball: The ball around it.
         known: What was known as the attack began.
         scales: What each surrogate's features are multiplied by, so that all have the same say.
@@ -128,34 +131,26 @@ class _Search:
         """The search, which begins with a look at the unchanged image."""
         known = yield from opening()
         seen = (yield from look(x0)) if known.surrogates else {}
-        scales = tuple(1 / max(float(seen[i].features.norm()), 1e-9) for i in range(known.surrogates))
+        if not _recognised(known, seen):
+            seen = {}
+        scales = tuple(1 / max(float(one.features.norm()), 1e-9) for one in seen.values())
         h = log_scores(known.answer.scores[0], known.objective.outputs)
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
         classes = torch.cat([torch.tensor([goal]), best])
         sides = min(x0.shape[1], COARSE), min(x0.shape[2], COARSE)
-        coarse = Subspace.of(None if known.surrogates else sides, tuple(x0.shape))
+        coarse = Subspace.of(None if seen else sides, tuple(x0.shape))
         return cls(options, x0, seen, ball, known, scales, classes, coarse)
 
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Examples.of(self._row(self.x0, self.seen, self.known.answer))
-        trusted = self._recognised()
-        patterns = PATTERNS if trusted else 1 + ROUNDS * len(CELLS)
+        patterns = PATTERNS if self.seen else 1 + ROUNDS * len(CELLS)
         if self.known.wanted is not None:
             patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
-        arms = Arms.fresh(bool(self.known.surrogates), self.ball.norm, f, patterns, trusted=trusted)
+        arms = Arms.fresh(bool(self.seen), self.ball.norm, f, patterns)
         return _At(self.x0, f, self.seen, rows, slope, arms)
-
-    def _recognised(self) -> bool:
-        """Whether any surrogate puts the image's label among its first classes: one that does not is worth no query.
-
-        Where there are few classes that says little, for a good one errs and a useless one is right too often.
-        """
-        first = round(RECOGNISED * len(self.known.answer.scores[0]))
-        above = [int((one.logits > one.logits[self.known.label]).sum()) for one in self.seen.values()]
-        return any(rank < first or first < 2 for rank in above)
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
@@ -175,6 +170,8 @@ class _Search:
             direction = yield from ods(at.x, self.known, rng, soft=True)
             step = ODS_STEP * at.arms.size[arm] * ε * self.ball.steepest(direction)
             return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
+        if arm == "ripple":
+            return (rippled(at.x, self.x0, RIPPLE_STEP * at.arms.size[arm] * ε, self.ball, rng),)
         if arm == "slope":
             assert at.slope is not None
             z = clearest(at.slope.image().to(at.x), at.x, self.x0, ε, at.arms.size[arm])
@@ -195,8 +192,8 @@ class _Search:
         The gradients are soft, at random views; without a surrogate it is one step on what the pixels have taught.
         """
         model = fit(at.rows, self.classes, ridge=self.options.ridge, pixels=self.options.pixels)
-        steps = self.options.compute if self.known.surrogates else 1
-        anew = self.known.surrogates and at.arms.turns < TRANSFERS
+        steps = self.options.compute if self.seen else 1
+        anew = self.seen and at.arms.turns < TRANSFERS
         start, seen = (self.x0, self.seen) if anew else (at.x, at.seen)
         radius = self.ball.eps * (1.0 if anew else at.arms.size["climb"])
         η = radius if steps == 1 else OVERSHOOT * radius / steps
@@ -232,7 +229,7 @@ class _Search:
         return {i: Weights(logits, self.scales[i] * part) for i, part in enumerate(parts)}
 
     def _look(self, x: Tensor) -> Flow[dict[int, Seen]]:
-        return (yield from look(x)) if self.known.surrogates else {}
+        return (yield from look(x)) if self.seen else {}
 
     def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Example:
         h = log_scores(answer.scores[0], self.known.objective.outputs)
@@ -259,3 +256,13 @@ class _Search:
         if not seen:
             return torch.zeros(K, dtype=torch.float64)
         return torch.stack([one.logits for one in seen.values()]).mean(0)
+
+
+def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
+    """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query.
+
+    Where there are few classes that says little, for a good one errs and a useless one is right too often.
+    """
+    first = round(RECOGNISED * len(known.answer.scores[0]))
+    above = [int((one.logits > one.logits[known.label]).sum()) for one in seen.values()]
+    return any(rank < first or first < 2 for rank in above)
