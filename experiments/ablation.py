@@ -69,9 +69,9 @@ class Setting:
         return faster(load(name).requires_grad_(False), (3, self.side, self.side))
 
 
-def photographs(target: str, norm: Norm, eps: float) -> Setting:
-    """Photographs at half their side, with EfficientNet-Lite0 as the surrogate."""
-    return Setting(target, "imagenet_efficientnet_lite0", norm, eps, "imagenet_sample500", 100, 60, 112)
+def photographs(target: str, norm: Norm, eps: float, surrogate: str | None = "imagenet_efficientnet_lite0") -> Setting:
+    """Photographs at half their side."""
+    return Setting(target, surrogate, norm, eps, "imagenet_sample500", 100, 60, 112)
 
 
 def cifar(target: str, surrogate: str | None, norm: Norm, eps: float, first: int = 600, count: int = 80) -> Setting:
@@ -83,6 +83,7 @@ SETTINGS = {
     "MobileNetV2, l2 1.2": photographs("imagenet_mobilenetv2", "l2", 1.2),
     "SqueezeNet, l∞ 0.016": photographs("imagenet_squeezenet10", "linf", 0.016),
     "ResNet-20 by ResNet-56, l2 0.5": cifar("cifar10_resnet20", "cifar10_resnet56", "l2", 0.5),
+    "MobileNetV2 alone, l2 3": photographs("imagenet_mobilenetv2", "l2", 3.0, None),
     "ResNet-20 alone, l2 1.2": cifar("cifar10_resnet20", None, "l2", 1.2),
     "ResNet-20 alone, l∞ 8/255": cifar("cifar10_resnet20", None, "linf", 8 / 255),
     "robust `adv_resnet2b` alone, l∞ 8/255": cifar("cifar10_adv_resnet2b", None, "linf", 8 / 255, 400, 60),

@@ -51,6 +51,20 @@ def test_what_gains_is_drawn_more_often_and_nothing_is_forgotten():
     assert min(often.values()) > 0.02
 
 
+def test_ripples_that_gain_little_and_often_leave_room_for_windows():
+    arms = Arms.fresh(False, "l2", -1.0, 0)
+    for _ in range(20):
+        arms = arms.after("bump", 0.0, won=False).after("climb", 0.0, won=False).after("ripple", 0.01, won=True)
+    assert drawn(arms)["bump"] > 0.12
+
+
+def test_windows_shrink_by_their_own_moves_and_without_a_surrogate_in_l2_by_all():
+    for arms, passed in ((Arms.fresh(True, "l2", -1.0, 2), 1), (Arms.fresh(False, "l2", -1.0, 2), 4)):
+        for arm in ("bump", "bump", "climb", "climb", "climb", "bump"):
+            arms = arms.after(arm, 0.0, won=False)
+        assert arms.windows == passed
+
+
 def test_gains_that_are_no_numbers_leave_all_arms_alike():
     arms = Arms.fresh(True, "l2", -math.inf, 0)
     assert min(drawn(moved(arms, TRANSFERS, "climb")).values()) > 0.2

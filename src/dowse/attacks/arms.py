@@ -10,6 +10,7 @@ TRANSFERS = 3  # queries that are transfer examples from the unchanged image, ea
 INFORMED = 6  # moves before a learnt slope is worth a query
 REMEMBERED = 0.3  # share of the newest gain in an arm's running mean
 FLOOR = 0.1  # chance of the worst arm relative to the best
+FLOOR_ALONE = 0.3  # the same in l2 without a surrogate, where ripples end in many small gains and windows lead out
 
 
 class Reach(NamedTuple):
@@ -74,8 +75,14 @@ class Arms:
         gains = torch.tensor([max(self.gain[arm], 0.0) for arm in arms], dtype=torch.float64)
         if not gains.isfinite().all():
             gains = torch.ones_like(gains)
-        chances = gains + FLOOR * gains.max() + 1e-12
+        floor = FLOOR_ALONE if "ripple" in arms else FLOOR
+        chances = gains + floor * gains.max() + 1e-12
         return arms[int(torch.multinomial(chances, 1, generator=rng))]
+
+    @property
+    def windows(self) -> int:
+        """The moves that windows have shrunk by: their own, or all of them in l2 without a surrogate."""
+        return (self.turns if "ripple" in self.gain else self.bumps) - self.patterns
 
     def after(self, arm: str, gain: float, *, won: bool) -> "Arms":
         """What a move that gained so much a query makes of them."""

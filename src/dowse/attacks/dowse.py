@@ -184,7 +184,7 @@ class _Search:
 
     def _side(self, at: _At) -> int:
         """The side of the next window, as in Square."""
-        return Square().side(at.arms.bumps - at.arms.patterns, self.x0, self.ball)
+        return Square().side(at.arms.windows, self.x0, self.ball)
 
     def _climb(self, at: _At, rng: torch.Generator) -> Flow[Tensor]:
         """Momentum steps up the posterior's margin inside the ball, (*s): a transfer example, or within a trust region.
