@@ -1,7 +1,7 @@
 """The fast path: onnxruntime runs a torch network where it answers the same and sooner, and a store remembers that."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,36 @@ class Named(Tiny):
         return {"logits": super().forward(x)}
 
 
+class Steady(nn.Module):
+    """Takes large images, and says that its rows do not mind each other."""
+
+    steady = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 9, stride=9), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 64, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.body(x)
+        return scores
+
+
+class Unsteady(Steady):
+    steady = False
+
+
 tiny, by_value, noisy, counting, named = Tiny, ByValue, Noisy, Counting, Named
+large, unsteady = Steady, Unsteady
+LARGE = torch.rand(3, 3, 72, 72, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +119,31 @@ def test_a_network_that_answers_the_same_is_run_by_onnxruntime() -> None:
     for n in (1, 2, 5):
         points = torch.rand(n, 3, 8, 8)
         torch.testing.assert_close(target(points), net(points), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("name", "images", "calls"), [("large", LARGE, 2), ("unsteady", LARGE, 1), ("tiny", X, 1)])
+def test_a_thread_a_call_where_no_question_shares_a_pass(name: str, images: Tensor, calls: int) -> None:
+    target = fast.open_fast(f"{HERE}:{name}", images[0])
+    assert isinstance(target, OnnxTarget)
+    assert target.calls_at_once == calls
+    assert target._session.get_session_options().intra_op_num_threads == 2 // calls
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_images_that_do_not_wait_for_each_other_end_as_they_do_in_turns(eager: Path) -> None:
+    """Which of two calls ends first is luck; what becomes of an image is not."""
+    ends = []
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        folder = eager / str(threads)
+        folder.mkdir()
+        run(folder, f"{HERE}:large", images=LARGE, method={"name": "rgf", "q": 9}, eps=0.4, budget=300)
+        with Store(folder / "out") as store:
+            (only,) = store.runs()
+            ends.append([(row.name, row.end, row.queries, round(row.loss, 5)) for row in store.rows(only.id)])
+            assert any(row.success for row in store.rows(only.id))
+    assert ends[0] == ends[1]
 
 
 @pytest.mark.parametrize(
@@ -162,8 +216,10 @@ class Told(Reporter):
         self.messages.append(text)
 
 
-def run(folder: Path, target: str = SPEC, budget: int = 20, all_messages: bool = False, **more: Any) -> list[str]:
-    np.savez(folder / "images.npz", images=(255 * X.permute(0, 2, 3, 1)).byte().numpy())
+def run(
+    folder: Path, target: str = SPEC, budget: int = 20, all_messages: bool = False, images: Tensor = X, **more: Any
+) -> list[str]:
+    np.savez(folder / "images.npz", images=(255 * images.permute(0, 2, 3, 1)).byte().numpy())
     said = {
         "name": "t", "target": target, "method": {"name": "square"}, "eps": 0.05, "budget": budget,
         "images": {"path": str(folder / "images.npz"), "labels": "target"}, **more,
@@ -198,9 +254,9 @@ def test_a_run_loads_its_network_and_its_file_once(eager: Path, monkeypatch: pyt
             super().__init__()
             loaded.append(self)
 
-    def watched(path: Path, options: Any) -> Any:
+    def watched(path: Path, threads: int) -> Any:
         opened.append(path)
-        return session(path, options)
+        return session(path, threads)
 
     session = onnx._open
     monkeypatch.setattr(onnx, "_open", watched)

@@ -4,12 +4,14 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 
 import torch
 from torch import Tensor, nn
 
-from dowse.core.packing import default_batch_size
+from dowse.core.calls import Calls
+from dowse.core.packing import default_batch_size, numbers_of_a_row, shared_rows
 from dowse.core.target import Target
 from dowse.errors import InputError, choose, in_a_line
 from dowse.targets.export_cache import traced_file
@@ -68,7 +70,7 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
         return Choice()
     points = _with_extremes(images)
     try:
-        expected, again, seconds = *(_answer(net, points) for _ in range(2)), _race([net], images)[0]
+        expected, again, seconds = *(_answer(net, points) for _ in range(2)), _race([net], images, [1])[0]
         usable = expected.ndim == 2 and expected.shape[1] > 1 and bool(expected.isfinite().all())
         same = torch.allclose(expected, again, rtol=1e-5, atol=1e-5)
     except Exception:  # whatever it is, the run will meet it and say it in its own words
@@ -80,8 +82,7 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
     if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
         return _tuned(net, images, TORCH, f"torch runs {spec}: {GAIN}")
     try:
-        target, difference = _through_onnxruntime(spec, net, points)
-        target.steady = opened.steady
+        target, difference = _through_onnxruntime(spec, net, points, steady=opened.steady)
         gain = _gain(net, target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {in_a_line(error, 150)}")
@@ -127,8 +128,7 @@ def open_fast(spec: str, like: Tensor) -> Target:
     try:
         assert net is not None
         points = _with_extremes(like.detach().cpu().float().unsqueeze(0))
-        target, difference = _through_onnxruntime(spec, net, points)
-        target.steady = opened.steady
+        target, difference = _through_onnxruntime(spec, net, points, steady=opened.steady)
     except Exception as error:
         raise InputError(f"onnxruntime cannot run {spec}: {in_a_line(error, 150)}. {remedy}") from error
     if not difference <= TOLERANCE:
@@ -136,9 +136,12 @@ def open_fast(spec: str, like: Tensor) -> Target:
     return target
 
 
-def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor) -> tuple[Target, float]:
+def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor, *, steady: bool) -> tuple[Target, float]:
     """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W)."""
-    target = OnnxTarget(traced_file(spec, net, points.shape[1:]))
+    alone = steady and shared_rows(numbers_of_a_row(points)) == 1  # who shares passes waits for company instead
+    calls = torch.get_num_threads() if alone else 1
+    target = OnnxTarget(traced_file(spec, net, points.shape[1:]), calls_at_once=calls)
+    target.steady = steady
     return target, _difference(_answer(net, points), target, points)
 
 
@@ -167,12 +170,12 @@ def _difference(expected: Tensor, target: Target, points: Tensor) -> float:
 
 def _gain(net: nn.Module, target: Target, images: Tensor) -> float:
     """How many times as fast as a module a target answers."""
-    slow, fast = _race([net, target], images)
+    slow, fast = _race([net, target], images, [1, target.calls_at_once])
     return slow / fast
 
 
-def _race(targets: Sequence[Target | nn.Module], images: Tensor) -> list[float]:
-    """Seconds a row of each, in passes of the size that a run makes: the best of three after one that warms up.
+def _race(targets: Sequence[Target | nn.Module], images: Tensor, calls: Sequence[int]) -> list[float]:
+    """Seconds a row of each, in passes as a run makes them, so many calls at once: the best of three after a warm-up.
 
     By turns, so that another load on the machine slows all of them.
     """
@@ -181,8 +184,10 @@ def _race(targets: Sequence[Target | nn.Module], images: Tensor) -> list[float]:
     taken: list[list[float]] = []
     for _ in range(4):
         taken.append([])
-        for target in targets:
+        for target, at_once in zip(targets, calls, strict=True):
+            together = Calls(at_once)
             start = perf_counter()
-            _answer(target, points)
-            taken[-1].append((perf_counter() - start) / rows)
+            together.all([partial(_answer, target, points)] * at_once)
+            taken[-1].append((perf_counter() - start) / (rows * at_once))
+            together.give_up()
     return [min(turns) for turns in zip(*taken, strict=True)]

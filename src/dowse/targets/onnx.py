@@ -31,15 +31,18 @@ class OnnxTarget(Target):
     Args:
         path: The file.
         options: See OnnxOptions.
+        calls_at_once: How many calls share its threads: with as many calls as threads each pass has a thread of its
+            own, and none waits for another at the end of a layer.
 
     Attributes:
         rows_per_call: The file's fixed batch size; None if it takes any.
         input_shape: (C, H, W) as far as the file fixes it; None if it leaves something free.
     """
 
-    def __init__(self, path: str | Path, options: OnnxOptions | None = None) -> None:
-        self.path, self.options = Path(path), options or OnnxOptions()
-        self._session = _open(self.path, self.options)
+    def __init__(self, path: str | Path, options: OnnxOptions | None = None, *, calls_at_once: int = 1) -> None:
+        self.path, self.options, self.calls_at_once = Path(path), options or OnnxOptions(), calls_at_once
+        threads = self.options.threads or torch.get_num_threads()
+        self._session = _open(self.path, max(1, threads // calls_at_once))
         self._input = named("input", self._session.get_inputs(), self.options.input, attrgetter("name"))
         self._output = named("output", self._session.get_outputs(), self.options.output, attrgetter("name"))
         if self._input.type not in ELEMENTS:
@@ -97,12 +100,12 @@ class OnnxTarget(Target):
         return torch.empty((0, 2 if classes == 1 else classes))
 
 
-def _open(path: Path, options: OnnxOptions) -> Any:
+def _open(path: Path, threads: int) -> Any:
     onnxruntime = needed("onnxruntime", "onnx: targets need onnxruntime", "onnx")
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}: `dowse export SPEC --out FILE` makes one")
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = options.threads or torch.get_num_threads()
+    settings.intra_op_num_threads = threads
     settings.inter_op_num_threads = 1
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as `machine.cpu.wait_without_spinning`
     settings.log_severity_level = 3
