@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from dowse.api import attack
+from dowse.core.target import Target
 from dowse.errors import InputError, TargetFailedError
 from dowse.figures import bootstrap_bands, figure1a, figure1b, figure1c, figure1de, figure2
 from dowse.figures.attack_path import follow, row_cosines, true_gradients
@@ -17,6 +18,7 @@ from dowse.figures.panel import Laboratory
 from dowse.figures.scene import Scene
 from dowse.maths import theory
 from dowse.store import StoreWriter
+from dowse.targets.fast import Choice
 from tests.stores import CELL, Made, make_store
 from tests.support import D, Linear, Tanh, generator, labels_of, pictures
 
@@ -53,6 +55,21 @@ def test_a_target_without_gradient_is_refused():
 class _Broken(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         raise ConnectionError("closed")
+
+
+def test_queries_go_to_whoever_answers_sooner_and_gradients_to_the_target():
+    class Sooner(Target):
+        rows = 0
+
+        def __call__(self, points: torch.Tensor, seeds: torch.Tensor | None = None) -> torch.Tensor:
+            assert not torch.is_grad_enabled()
+            self.rows += len(points)
+            return TARGET(points)
+
+    sooner, setting = Sooner(), FigureSettings(**SMALL)
+    trail = follow(replace(scene(), choice=Choice("onnxruntime", target=sooner)), setting, 0)
+    assert sooner.rows == trail.queries
+    assert trail == follow(scene(), setting, 0)
 
 
 def test_cosines_of_rows():

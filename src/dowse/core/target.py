@@ -76,7 +76,7 @@ class Target:
             neighbour changes, some of them filled up with copies, which are neither queries nor sent.
         calls_at_once: How many calls of `deliver` it answers at the same time, each from a thread of its own. With more
             than one the driver hands over an image's question as it comes and takes up the image when its own answer
-            is there, so that no image waits for another's: for whoever waits for a network, or has a core for each call.
+            is there, so that no image waits for another's: for who waits for a network, or has a core for each call.
         detector: How the service that it stands for tells queries that are too alike; None if it remembers none. The
             driver refuses what that refuses, before the target is called.
     """

@@ -153,7 +153,7 @@ def follow(scene: Scene, setting: FigureSettings, index: int, lambdas: Sequence[
     x, label = scene.images[index : index + 1], scene.labels[index : index + 1]
     watched = Watched(PRGF(q=setting.q, norm_period=setting.norm_period))
     outcome = attack(
-        scene.target,
+        scene.asked,
         x,
         label,
         method=Walk(watched, setting.iterations),
@@ -193,7 +193,7 @@ def _fixed(
     for λ in lambdas:
         q = setting.q if λ < 1 else 1  # at λ = 1 all q directions of Eq. (11) are v
         made = estimate(
-            scene.target, points, labels, method=PRGF(q=q, lam=λ), surrogate=scene.surrogate, norm=setting.norm,
+            scene.asked, points, labels, method=PRGF(q=q, lam=λ), surrogate=scene.surrogate, norm=setting.norm,
             seed=setting.seed,
         )  # fmt: skip
         columns.append(row_cosines(made.gradient, truth))

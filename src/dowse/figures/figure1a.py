@@ -87,7 +87,7 @@ def _attack(lab: Laboratory, method: str, start: int, stop: int, observers: list
     total = stop - start
     what = f"attacks by {method}"
     return attack(
-        scene.target,
+        scene.asked,
         scene.images[start:stop],
         scene.labels[start:stop],
         method=method,

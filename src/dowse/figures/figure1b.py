@@ -73,7 +73,7 @@ def compute(lab: Laboratory) -> Numbers:
         lab.tell("norm estimates", i, n)
         one = slice(i, i + 1)
         outcome = attack(
-            scene.target, scene.images[one], scene.labels[one], method=Slopes(setting.slopes), seed=setting.seed,
+            scene.asked, scene.images[one], scene.labels[one], method=Slopes(setting.slopes), seed=setting.seed,
             budget=max(setting.budget, 100 * setting.slopes), accept="never",
         ).outcomes[0]  # fmt: skip
         if outcome.value is None:

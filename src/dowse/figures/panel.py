@@ -66,6 +66,7 @@ class Laboratory:
             "images": list(scene.names),
             "left_out": scene.left_out,
             "dimension": scene.images[0].numel(),
+            "backend": scene.choice.backend,
         }
 
 

@@ -1,14 +1,14 @@
 """What figures 1a to 1e look at: a target with a gradient, a surrogate, and images that the target knows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from dowse.core.inputs import check_target
-from dowse.core.target import as_target
+from dowse.core.target import Target, as_target
 from dowse.errors import InputError
 from dowse.figures.figure_settings import FigureSettings
 from dowse.images.class_names import imagenet_names
@@ -17,6 +17,7 @@ from dowse.images.sources import PHOTOGRAPHS, open_images
 from dowse.machine.packages import shared_folder
 from dowse.surrogates.surrogate import Surrogate, own_size
 from dowse.targets import input_size, resolve_surrogate, resolve_target
+from dowse.targets.fast import COMPARED, Choice, choose_backend, may_be_fast
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
 
@@ -33,6 +34,7 @@ class Scene:
         names: What each is called.
         left_out: How many images before the last of them the target gets wrong.
         source: What the image set is called.
+        choice: What answers queries; the target itself, or onnxruntime where that was compared and is faster.
     """
 
     target: nn.Module
@@ -42,6 +44,12 @@ class Scene:
     names: tuple[str, ...]
     left_out: int
     source: str
+    choice: Choice = field(default_factory=Choice)
+
+    @property
+    def asked(self) -> nn.Module | Target:
+        """Who answers the attacks' queries; gradients are the target's own."""
+        return self.target if self.choice.target is None else self.choice.target
 
     def class_name(self, label: int) -> str:
         """What a class is called, where the target's classes are ImageNet's."""
@@ -76,7 +84,10 @@ def make_scene(setting: FigureSettings) -> Scene:
     assert isinstance(target, nn.Module)
     size = own_size(input_size(setting.surrogate), images[0].shape[-1])
     surrogate = Surrogate(resolve_surrogate(setting.surrogate), size=size)
-    return Scene(target, surrogate, torch.stack(images), torch.tensor(labels), names, left_out, _source(setting))
+    stacked = torch.stack(images)
+    may = stacked.dtype == torch.float32 and may_be_fast(setting.target)
+    choice = choose_backend(setting.target, stacked[:COMPARED], len(stacked) * setting.budget) if may else Choice()
+    return Scene(target, surrogate, stacked, torch.tensor(labels), names, left_out, _source(setting), choice)
 
 
 def _source(setting: FigureSettings) -> str:

@@ -12,9 +12,7 @@ from dowse.images.image_set import UNREADABLE, ImageSource, Size
 from dowse.running.engines import Engine
 from dowse.store import StoreWriter
 from dowse.store.reader import RunInfo
-from dowse.targets.fast import ONNXRUNTIME, Choice, may_be_fast
-
-COMPARED = 4  # images on which the two are compared
+from dowse.targets.fast import COMPARED, ONNXRUNTIME, Choice, may_be_fast
 
 
 class Backends:

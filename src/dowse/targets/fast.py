@@ -23,6 +23,7 @@ from dowse.targets.spec import BACKEND, open_target, parse_spec
 
 TORCH, ONNXRUNTIME = "torch", "onnxruntime"
 KINDS = ("dowse", "torchvision", "timm", "torch")
+COMPARED = 4  # images of a run on which the two are compared
 TOLERANCE = 1e-4  # between the scores of the two, relative to the largest score where that is above 1
 FASTER = 1.1  # so many times as fast it must be, to be taken
 WORTH = 20.0  # seconds of forward passes at most, below which a run is over before a choice has paid
