@@ -1,9 +1,11 @@
 """What the same method costs in other programs: CPU seconds of an image and of 1,000 queries, side by side.
 
     OMP_NUM_THREADS=1 python -m benchmarks.peers [--bandits main.py] [--images 64] [--steps 10]
-        [--only 'square, linf'] [--leave-out toolbox]
+        [--only 'square, linf'] [--leave-out toolbox] [--net imagenet_mobilenetv2]
+    python -m benchmarks.peers --wall …
 
-One network (the CIFAR-10 ResNet-20 of $DOWSE_SHARED), the same images, the same number of steps, one thread. The balls
+One network of $DOWSE_SHARED, the same images, the same number of steps. With one thread CPU seconds are compared; with
+--wall the seconds that a user waits, where everybody has all cores and uses them as it does by itself. The balls
 are so small that nobody is fooled, so that every program does all its steps with all images and nothing hangs on luck.
 Programs take turns, and each ratio is between runs of the same turn. It is no part of the tests, and the packages are
 no dependencies of Dowse:
@@ -34,14 +36,15 @@ from rich.table import Table
 from torch import Tensor, nn
 
 import dowse
-from benchmarks.figure import cpu_seconds
+from benchmarks.figure import cpu_seconds, seconds
 from dowse import models
 from dowse.images.sources import open_images
+from dowse.machine.cpu import usable_cores
 from dowse.machine.packages import shared_folder
 from dowse.settings import Norm
 from dowse.targets.fast import open_fast
 
-NET = "cifar10_resnet20"
+SETS = {"cifar10_resnet20": "cifar10_test1000.npz", "imagenet_mobilenetv2": "nips17_dev500"}  # images of each network
 EPS: dict[Norm, float] = {"linf": 1e-4, "l2": 1e-3}
 SAMPLES = 8  # SPSA's directions a step, two rows each
 REPEATS = 3
@@ -70,7 +73,7 @@ class Program:
         name: Whose.
         run: Attacks all images; returns the queries that the program itself counts, of all of them.
         net: Counts what it really asks; None for Dowse, which asks what it counts.
-        seconds: CPU seconds of each run.
+        seconds: What each run took.
     """
 
     method: str
@@ -84,7 +87,7 @@ class Program:
     def ours(self) -> bool:
         return self.name.startswith("dowse")
 
-    def measure(self) -> None:
+    def measure(self, clock: Callable[[Callable[[], None]], float]) -> None:
         """Run once more."""
         if self.net is not None:
             self.net.rows = 0
@@ -92,21 +95,26 @@ class Program:
         def work() -> None:
             self.queries = self.run()
 
-        self.seconds.append(cpu_seconds(work))
+        self.seconds.append(clock(work))
 
 
 @dataclass(frozen=True)
 class Images:
-    """What is attacked: images (n, C, H, W), labels (n,), and how many steps."""
+    """What is attacked: images (n, C, H, W), labels (n,), how many steps, and the network's name."""
 
     x: Tensor
     y: Tensor
     steps: int
+    net: str
+
+    @property
+    def classes(self) -> int:
+        return 10 if self.net.startswith("cifar10") else 1000
 
 
 def dowse_programs(method: str, norm: Norm, budget: int, net: nn.Module, data: Images, **options: Any) -> list[Program]:
     """Dowse with the network as a module, and as `dowse run` opens it by its name."""
-    targets = {"dowse, the module": net, "dowse, by name": open_fast(f"dowse:{NET}", data.x[0])}
+    targets = {"dowse, the module": net, "dowse, by name": open_fast(f"dowse:{data.net}", data.x[0])}
 
     def attacker(target: Any) -> Callable[[], int]:
         def run() -> int:
@@ -150,7 +158,7 @@ def toolbox_square(norm: Norm, net: nn.Module, data: Images) -> Program:
     classifiers = importlib.import_module("art.estimators.classification")
     counted = Counting(net)
     classifier = classifiers.PyTorchClassifier(
-        counted, nn.CrossEntropyLoss(), input_shape=tuple(data.x.shape[1:]), nb_classes=10, clip_values=(0.0, 1.0),
+        counted, nn.CrossEntropyLoss(), input_shape=tuple(data.x.shape[1:]), nb_classes=data.classes, clip_values=(0.0, 1.0),
         device_type="cpu",
     )  # fmt: skip
     toolbox = attacks.SquareAttack(
@@ -256,19 +264,21 @@ def main() -> None:
     parser.add_argument("--bandits", type=Path, help="src/main.py of the authors' Bandits")
     parser.add_argument("--only", default="", help="what begins so: square, 'square, linf', bandits, spsa")
     parser.add_argument("--leave-out", help="a program: toolbox, torchattacks")
+    parser.add_argument("--net", default="cifar10_resnet20", choices=SETS, help="what is attacked")
+    parser.add_argument("--wall", action="store_true", help="seconds of a clock, with all cores; CPU seconds otherwise")
     said = parser.parse_args()
-    torch.set_num_threads(1)
-    net = models.load(NET)
-    found = open_images(shared_folder() / "data" / "cifar10_test1000.npz").load(2 * said.images)
+    torch.set_num_threads(usable_cores() if said.wall else 1)
+    net, side = models.load(said.net), 32 if said.net.startswith("cifar10") else 224
+    found = open_images(shared_folder() / "data" / SETS[said.net]).load(2 * said.images, size=side)
     with torch.no_grad():
         right = (net(found.images).argmax(1) == found.labels).nonzero().flatten()[: said.images]
-    data = Images(found.images[right], found.labels[right], said.steps)
+    data = Images(found.images[right], found.labels[right], said.steps, said.net)
     every = every_program(net, data, said.bandits, said.only, said.leave_out)
     programs = [one for one in every if one.name != said.leave_out]
     console = Console(width=140)
     for _ in range(REPEATS):
         for one in programs:
-            one.measure()
+            one.measure(seconds if said.wall else cpu_seconds)
             console.print(one.method, one.name, f"{one.seconds[-1]:.2f} s", sep="  ")
     console.print(table(programs, len(data.x)))
 
