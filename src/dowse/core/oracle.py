@@ -233,7 +233,8 @@ class Oracle:
         if delivery.scores is None:
             return delivery
         try:
-            return replace(delivery, scores=self._checked(delivery.scores, len(points)))
+            checked = self._checked(delivery.scores, len(points))
+            return Delivery(checked, delivery.sent, delivery.answered, delivery.cause)
         except TypeError as cause:
             return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
 
