@@ -35,16 +35,20 @@ def figures() -> Iterator[Figure]:
 
 
 def _overhead(name: str, net: nn.Module, images: Tensor, *, budget: int, goal: float) -> Figure:
-    """P-RGF with q = 50 and 8 images at once, surrogate time left out, against the rows alone."""
+    """P-RGF with q = 50 and 8 images at once, surrogate time left out, against the rows alone, in CPU seconds.
+
+    In wall time the same code was seen at 0.7 and 1.3 beside other load. What a first attack imports is no part of it.
+    """
     best = _best_batch(net, images)
+    _attack(CountingTarget(net), images[:1], RandomPrior(), 2, q=1, concurrency=1)
     ratios = [_overhead_once(net, images, budget, best) for _ in range(REPEATS)]
     return Figure(name, ratios, "at most", goal, f"bare loop in batches of {best}")
 
 
 def _overhead_once(net: nn.Module, images: Tensor, budget: int, batch: int) -> float:
     target, prior = CountingTarget(net), RandomPrior()
-    whole = seconds(lambda: _attack(target, images, prior, budget, q=50, concurrency=8))
-    return (whole - prior.seconds) / seconds(lambda: _push(net, images, target.rows, batch))
+    whole = cpu_seconds(lambda: _attack(target, images, prior, budget, q=50, concurrency=8))
+    return (whole - prior.seconds) / cpu_seconds(lambda: _push(net, images, target.rows, batch))
 
 
 def _with_gradients(

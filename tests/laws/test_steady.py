@@ -69,6 +69,49 @@ def test_a_pass_is_as_large_as_it_is_for_the_question_alone(rows: list[int], siz
         assert {row: together[i, row] for row in range(n)} == {row: alone[0, row] for row in range(n)}
 
 
+@given(rows_of_requests, st.integers(16, 20))
+def test_wider_passes_are_for_rows_that_shared_one_and_ask_about_no_more_copies(rows: list[int], size: int) -> None:
+    narrow, wide = (list(steady_batches(rows, range(len(rows)), size, 8, lambda i: False, w)) for w in (None, 16))
+    before, now = sizes(narrow), sizes(wide)
+    assert before.keys() == now.keys()
+    assert all(now[row] == asked or (asked, now[row]) == (8, 16) for row, asked in before.items())
+    assert sum(batch.size for batch in wide) <= sum(batch.size for batch in narrow)
+
+
+class Summing(nn.Module):
+    """A steady network that may answer otherwise in passes of another size, as many layers do in their last bits."""
+
+    steady = True
+
+    def __init__(self, *, alike: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(48, 4, generator=torch.Generator().manual_seed(0)) - 0.5)
+        self.alike, self.passes = alike, set[int]()
+        self.eval().requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes.add(len(x))
+        scores = (x.flatten(1).unsqueeze(2) * self.weight).sum(1)
+        return scores if self.alike else scores * (1 + 1e-3 * len(x))
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_many_share_wider_passes_only_where_that_changes_no_bit(alike: bool) -> None:
+    x = pictures(21, dtype=torch.float32, shape=(3, 4, 4))
+    found = []
+    for concurrency in (1, 21):
+        target = Summing(alike=alike)
+        result = dowse.attack(target, x, method="square", eps=0.02, budget=12, concurrency=concurrency)
+        assert result.sent.tolist() == result.queries.tolist()
+        found.append([facts(outcome) for outcome in result.outcomes])
+    assert found[0] == found[1]
+    assert 16 in target.passes, "it was tried"
+    if not alike:
+        asked = Summing(alike=False)
+        dowse.attack(asked, x, method="square", eps=0.02, budget=12, concurrency=21, batch_size=8)
+        assert 16 not in asked.passes, "a pass has batch_size rows at most"
+
+
 @given(rows_of_requests, st.integers(1, 20), st.sets(st.integers(0, 8)))
 def test_batches_are_full_and_leave_out_who_failed(rows: list[int], size: int, failed: set[int]) -> None:
     batches = list(full_batches(rows, range(len(rows)), size, failed.__contains__))

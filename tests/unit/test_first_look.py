@@ -1,6 +1,7 @@
 """A run looks at its target before and at its first answers, and asks nothing more for that."""
 
 import random
+import subprocess
 import sys
 
 import numpy as np
@@ -124,6 +125,14 @@ def test_what_is_to_be_compiled_still_is():
     with pytest.warns(TargetWarning, match="its last step is a softmax"):
         dowse.attack(net, X, Y, **RUN)
     assert compiled
+
+
+def test_to_look_imports_no_compiler():
+    """It takes seconds, in every process that attacks anything."""
+    attack = "dowse.attack(torch.nn.Flatten(), torch.rand(1, 3, 4, 4), method='rgf', eps=0.1, budget=3)"
+    code = f"import sys, torch, dowse; {attack}; print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["False", "False"]
 
 
 def test_a_layer_left_in_training_mode_is_enough():

@@ -113,6 +113,6 @@ def step_along(direction: Tensor, at: Iterate, x0: Tensor, η: float, ball: Ball
     for sign in (1, -1):
         x = ball.project(torch.add(at.x, step, alpha=sign), x0)
         answer = yield from examine(x)
-        if float(answer.loss[0]) > at.f:
-            return Iterate(x, float(answer.loss[0]), answer)
+        if (f := float(answer.loss)) > at.f:
+            return Iterate(x, f, answer)
     return None

@@ -113,7 +113,7 @@ class Conversation:
 
     def remember(self, iterate: Tensor, answer: Answer, row: int) -> None:
         """Keep an iterate that lies in the ball, (*s), and what was answered about that row."""
-        self.iterate, self.loss = iterate, float(answer.loss[row])
+        self.iterate, self.loss = iterate, answer.loss.tolist()[row]
 
     def remembers(self, answer: Answer, row: int) -> bool:
         """Keep a row of the question answered if it lies in the ball; whether it does."""

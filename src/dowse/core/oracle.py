@@ -12,6 +12,7 @@ from torch import Tensor
 from dowse.core.asked import Asked, Reserve
 from dowse.core.calls import Calls
 from dowse.core.packing import (
+    WIDER,
     Batch,
     Span,
     default_batch_size,
@@ -22,6 +23,7 @@ from dowse.core.packing import (
     steady_batches,
 )
 from dowse.core.reply import PartialReply, Reply, Request, join, make_replies
+from dowse.core.same_bits import same_bits
 from dowse.core.seeds import global_randomness
 from dowse.core.target import Delivery, TargetLike, as_target, checked_scores
 from dowse.errors import InputError
@@ -70,6 +72,7 @@ class Oracle:
         self.calls = Calls(self.target.calls_at_once)
         self._sending = threading.local()  # what each thread sends
         self._busy = 0.0
+        self._wider: bool | None = None  # not tried yet
 
     def learn_classes(self, like: Tensor) -> None:
         """Learn K by a forward pass of zero rows, where the target takes one; like is one image, (*s)."""
@@ -179,7 +182,9 @@ class Oracle:
             return progress[i].cause is not None
 
         if shared := self._shared_rows(points):
-            return steady_batches(rows, chosen, size, shared, failed)
+            few = sum(rows[i] for i in chosen if rows[i] < shared)
+            wider = self._wider_rows(points, shared) if shared < WIDER <= min(few, size) else None
+            return steady_batches(rows, chosen, size, shared, failed, wider)
         return full_batches(rows, chosen, size, failed)
 
     def _shared_rows(self, points: Tensor) -> int:
@@ -187,6 +192,17 @@ class Oracle:
         if not self.target.steady or (self.device or points.device).type != "cpu":
             return 0
         return shared_rows(numbers_of_a_row(points), self.batch_size or default_batch_size(points, self.device))
+
+    def _wider_rows(self, points: Tensor, shared: int) -> int | None:
+        """How many rows of points, (n, *s), share a pass instead of `shared`, as none of their bits changes.
+
+        Tried once, when there are as many for the first time; torch alone gains by it.
+        """
+        if self.device is None or self.takes_row_seeds or self.classes is None:
+            return None
+        if self._wider is None:
+            self._wider = same_bits(self.target, points, WIDER, shared)
+        return WIDER if self._wider else None
 
     def _send(
         self,
@@ -233,7 +249,8 @@ class Oracle:
         if delivery.scores is None:
             return delivery
         try:
-            return replace(delivery, scores=self._checked(delivery.scores, len(points)))
+            checked = self._checked(delivery.scores, len(points))
+            return Delivery(checked, delivery.sent, delivery.answered, delivery.cause)
         except TypeError as cause:
             return replace(delivery, scores=None, answered=torch.zeros_like(delivery.answered), cause=cause)
 

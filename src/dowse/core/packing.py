@@ -13,6 +13,7 @@ from torch import Tensor
 
 SMALL = 3 * 64 * 64  # numbers of an image up to which a pass of several rows is much faster than one of a single row
 TOGETHER = 8  # rows of small images that share a pass
+WIDER = 16  # rows of a pass that torch is faster with still, whatever malloc does (docs/decisions/0008)
 
 
 class Span(NamedTuple):
@@ -65,11 +66,17 @@ def full_batches(
 
 
 def steady_batches(
-    rows: Sequence[int], chosen: Sequence[int], size: int, shared: int, failed: Callable[[int], bool]
+    rows: Sequence[int],
+    chosen: Sequence[int],
+    size: int,
+    shared: int,
+    failed: Callable[[int], bool],
+    wider: int | None = None,
 ) -> Iterator[Batch]:
     """As `full_batches`, in batches whose sizes depend on a request's own rows alone: of at most `size` of one request.
 
-    The rows of a request of fewer than `shared` share batches of exactly that size with others of the kind.
+    The rows of a request of fewer than `shared` share batches of exactly that size with others of the kind, or of
+    exactly `wider` rows, where a row is known to be answered with the same bits in both.
     """
     few = [i for i in chosen if rows[i] < shared]
     for i in chosen:
@@ -77,8 +84,8 @@ def steady_batches(
             if not failed(i):
                 stop = min(rows[i], start + size)
                 yield Batch([Span(i, start, stop)], stop - start)
-    for spans, _ in full_batches(rows, few, shared, failed):
-        yield Batch(spans, shared)
+    for spans, taken in full_batches(rows, few, wider or shared, failed):
+        yield Batch(spans, shared if wider is None or taken <= shared else wider)
 
 
 def shared_rows(numbers: int, most: int | None = None) -> int:

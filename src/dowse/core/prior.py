@@ -110,8 +110,8 @@ def answer_all(
         points = torch.stack([asked[i].x for i in rows])
         wanted, before = torch.tensor([labels[i] for i in rows]), torch.tensor([turns[i] for i in rows])
         gradients = prior.gradient(points, wanted, before)
-        for i, gradient in zip(rows, gradients, strict=True):
-            answers[i] = finite(gradient)
+        for i, gradient in zip(rows, all_finite(gradients, list(gradients)), strict=True):
+            answers[i] = gradient
     if len(rows) < len(asked):
         _see_all(prior.surrogates, asked, turns, answers)
     return answers
@@ -155,6 +155,13 @@ def _check_numbers(question: PriorAt | Look | Pull, surrogates: int) -> None:
     for number in numbers or ():
         if not 0 <= number < surrogates:
             raise InputError(f"an attack asks surrogate number {number}, there are {surrogates}: they count from 0")
+
+
+def all_finite(whole: Tensor, gradients: Sequence[Tensor]) -> list[Tensor]:
+    """As `finite` of gradients that are parts of a whole, looked at one by one only where that is not finite."""
+    if math.isfinite(whole.sum()):
+        return [gradient.contiguous() for gradient in gradients]
+    return [finite(gradient) for gradient in gradients]
 
 
 def finite(gradient: Tensor) -> Tensor:

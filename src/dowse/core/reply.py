@@ -1,5 +1,6 @@
 """One image's question and what becomes of it: the request, what came back, and the losses and verdicts in it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -133,7 +134,7 @@ def _answered(
     scores = _scores_seen(whole, mask)
     lengths = [request.n for request, _ in whole]
     rows = [slice(stop - n, stop) for n, stop in zip(lengths, accumulate(lengths), strict=True)]
-    predicted, finite = scores.argmax(1).tolist(), scores.isfinite().all(1).tolist()
+    predicted, finite = scores.argmax(1).tolist(), _finite(scores)
     labels = [
         predicted[own.start] if request.label is None else request.label
         for (request, _), own in zip(whole, rows, strict=True)
@@ -143,7 +144,8 @@ def _answered(
     row_labels = torch.tensor([label for label, own in zip(labels, rows, strict=True) for _ in predicted[own]])
     loss, adversarial = objective.value(scores, row_labels), objective.adversarial(scores, row_labels)
     telling = _telling_rows(adversarial.tolist(), rows)
-    confidence = objective.probabilities(scores[telling]).amax(1).tolist()
+    told = scores if len(telling) == len(predicted) else scores[telling]  # which copies them, one number at a time
+    confidence = objective.probabilities(told).amax(1).tolist()
     answers = zip(*(torch.split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
     return [
         Reply(
@@ -170,6 +172,14 @@ def _scores_seen(whole: Sequence[tuple[Request, PartialReply]], mask: Callable[[
         return scores
     parts = torch.split(scores, [request.n * request.repeats for request, _ in whole])
     return torch.cat([_mean(part, request.repeats) for (request, _), part in zip(whole, parts, strict=True)])
+
+
+def _finite(scores: Tensor) -> list[bool]:
+    """Which rows of scores, (n, K), are finite throughout; looked at one by one only where their sum is not."""
+    if math.isfinite(scores.sum()):
+        return [True] * len(scores)
+    each: list[bool] = scores.isfinite().all(1).tolist()
+    return each
 
 
 def _telling_rows(verdicts: Sequence[bool], rows: Sequence[slice]) -> list[int]:

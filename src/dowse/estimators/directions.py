@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,9 +49,7 @@ def towards_goal(known: Opening, answer: Answer) -> Weighing:
     """
     if known.objective.loss != "margin":
         return slope_of_loss(known)
-    goal, scores = _goal(known), answer.scores[0].clone()
-    scores[goal] = -torch.inf
-    return Weights(logits=_away(goal, int(scores.argmax()), len(scores), known.objective.targeted))
+    return Weights(logits=_towards_next(_goal(known), answer.scores[0], targeted=known.objective.targeted))
 
 
 def own_loss(known: Opening, seen: Seen) -> Tensor:
@@ -76,9 +75,7 @@ def own_margin(known: Opening) -> Callable[[Seen], Weights]:
     goal = _goal(known)
 
     def weights(seen: Seen) -> Weights:
-        logits = seen.logits.clone()
-        logits[goal] = -torch.inf
-        return Weights(logits=_away(goal, int(logits.argmax()), len(logits), known.wanted is not None))
+        return Weights(logits=_towards_next(goal, seen.logits, targeted=known.wanted is not None))
 
     return weights
 
@@ -88,8 +85,13 @@ def _goal(known: Opening) -> int:
     return known.label if known.wanted is None else known.wanted
 
 
-def _away(goal: int, other: int, K: int, targeted: bool) -> Tensor:
-    """e_other − e_goal, or the opposite for a goal to be reached, (K,)."""
-    weights = torch.zeros(K, dtype=torch.float64)
-    weights[other], weights[goal] = 1, -1
-    return -weights if targeted else weights
+def _towards_next(goal: int, scores: Tensor, *, targeted: bool) -> Tensor:
+    """e_c − e_goal, c being the best other class of scores (K,), or the opposite for a goal to be reached, (K,).
+
+    In numpy, where a step on so few numbers takes a fraction of torch's time.
+    """
+    others = scores.numpy().copy()
+    others[goal] = -np.inf
+    weights = np.zeros(len(others))
+    weights[others.argmax()], weights[goal] = 1, -1
+    return torch.from_numpy(-weights if targeted else weights)

@@ -84,7 +84,8 @@ class L2:
         return length
 
     def _length(self, x: Tensor, x0: Tensor) -> float:
-        return self.distance(x.unsqueeze(0), x0).item()
+        """As `distance` of one point, (*s), in half of its steps: every projection takes it."""
+        return float(torch.linalg.vector_norm((x.double() - x0).cpu().flatten()))
 
 
 @dataclass(frozen=True)
@@ -164,8 +165,7 @@ def copies_inside(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor
     at_once = max(1, AT_ONCE // max(1, points[0].numel())) if points else 1
     for start in range(0, len(points), at_once):
         rows, around = torch.stack(list(points[start : start + at_once])), centres[start : start + at_once]
-        flat = rows.flatten(1)
-        in_range = ((flat.amin(1) >= 0) & (flat.amax(1) <= 1)).tolist()
+        in_range = _in_range(rows)
         distances = ball.distance(rows, around[0] if len(around) == 1 else torch.stack(list(around))).tolist()
         for row, x0, possible, distance in zip(rows, around, in_range, distances, strict=True):
             if possible and abs(distance - ball.eps) <= 1e-9 * ball.eps:
@@ -174,6 +174,16 @@ def copies_inside(ball: Ball, points: Sequence[Tensor], centres: Sequence[Tensor
                 possible = possible and distance <= ball.eps
             copies.append(row if possible else None)
     return copies
+
+
+def _in_range(rows: Tensor) -> list[bool]:
+    """Which rows, (n, *s), lie in [0, 1]; looked at one by one only where not all do."""
+    least, most = rows.aminmax()
+    if float(least) >= 0 and float(most) <= 1:
+        return [True] * len(rows)
+    flat = rows.flatten(1)
+    each: list[bool] = ((flat.amin(1) >= 0) & (flat.amax(1) <= 1)).tolist()
+    return each
 
 
 def make_ball(norm: Norm, eps: float | None, dimension: int) -> Ball:
@@ -202,7 +212,7 @@ def default_step(ball: Ball) -> float:
 
 def _displacement(x: Tensor, x0: Tensor) -> Tensor:
     """x − x0, (n, *s) and (*s) or (n, *s) -> (n, D), in float64: in float32 a long vector's length is off by 1e-4."""
-    return x.to("cpu", torch.float64, copy=True).sub_(x0.to("cpu", torch.float64)).flatten(1)
+    return x.to("cpu", torch.float64, copy=True).sub_(x0.cpu()).flatten(1)
 
 
 @lru_cache

@@ -75,6 +75,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self.drew = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Not: to skip torch's compiler torch would import it, for two seconds, and `_not_compiled` keeps it away."""
+        return False
+
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing, Weights
 from dowse.core.packing import default_batch_size, filled, shared_rows
-from dowse.core.prior import Prior, finite
+from dowse.core.prior import Prior, all_finite
 from dowse.core.target import Kind, as_target, checked_scores
 from dowse.errors import InputError
 from dowse.maths.losses import Objective
@@ -18,6 +18,7 @@ from dowse.surrogates.features import LastLayer
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.softened import softened
 from dowse.surrogates.surrogate import Surrogate, resized
+from dowse.surrogates.weighing import pulls, weighed, weighed_sums
 
 SINGLE = Kind(torch.float32, torch.device("cpu"))
 
@@ -46,6 +47,7 @@ class SurrogatePrior(Prior):
         self.surrogate = surrogate
         self.net = open_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
         self.target = as_target(self.net)
+        self.kind = self.target.kind  # looked for among its weights once, and asked for every question
         self.last_layer = LastLayer(self.net)
         self._soft_layer: LastLayer | None = None
         self.objective = Objective(objective.loss, "logits", objective.targeted)
@@ -81,7 +83,7 @@ class SurrogatePrior(Prior):
 
     def pass_size(self, question: PriorAt | Look | Pull) -> int:
         """How many images' questions of the kind share a pass."""
-        return self._fixed(question.x.unsqueeze(0)) or 1
+        return self._fixed(question.x) or 1
 
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """∇f at each row: (n, *s), (n,) -> (n, *s). Rows are independent, so one backward pass serves them all."""
@@ -124,7 +126,7 @@ class SurrogatePrior(Prior):
 
     def _there(self, x: Tensor) -> Tensor:
         """Images where the net is."""
-        return x if (kind := self.target.kind) is None else x.to(kind.device)
+        return x if self.kind is None else x.to(self.kind.device)
 
     def _parts(self, x: Tensor) -> list[tuple[slice, int]]:
         """The rows of each pass, and how many it is filled up to: on a CPU all passes have the same number.
@@ -143,21 +145,20 @@ class SurrogatePrior(Prior):
     def _alike(self, x: Tensor) -> Alike | None:
         """Passes in which the net says the same of images like x, (n, C, H, W); None if none are known."""
         alike: Alike | None = getattr(self.net, "alike", None)
-        if alike is None or alike.shape != self._shape(x) or self.target.kind != SINGLE:
+        if alike is None or alike.shape != self._shape(x) or self.kind != SINGLE:
             return None
         return alike if self.batch_size is None or self.batch_size >= alike.most else None
 
     def _fixed(self, x: Tensor) -> int:
-        """How many rows every pass of such images has, (n, C, H, W); 0 where they need not have the same number."""
-        kind = self.target.kind
-        on_cpu = (x.device if kind is None else kind.device).type == "cpu"
+        """How many rows every pass of images like x has, (…, C, H, W); 0 where they need not have the same number."""
+        on_cpu = (x.device if self.kind is None else self.kind.device).type == "cpu"
         return shared_rows(math.prod(self._shape(x)), self.batch_size) if on_cpu else 0
 
     def _shape(self, x: Tensor) -> tuple[int, int, int]:
-        """What the net sees of one of the images x, (n, C, H, W)."""
+        """What the net sees of one of the images x, (…, C, H, W)."""
         size = self.surrogate.size
         height, width = x.shape[-2:] if size is None else size if isinstance(size, tuple) else (size, size)
-        return x.shape[1], height, width
+        return x.shape[-3], height, width
 
     def _gradient(self, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
         """∇f at each row as a pull whose weights are ∂f/∂z, (n, *s), (n,), (n,) -> (n, *s)."""
@@ -167,7 +168,7 @@ class SurrogatePrior(Prior):
             z = logits.detach().double().requires_grad_()
             loss = self.objective.value(z, self._labels(labels, logits).to(x.device))
             (weights,) = torch.autograd.grad(loss.sum(), z)
-            (gradient,) = torch.autograd.grad(_weighed(logits, weights.to(logits)), x)
+            (gradient,) = torch.autograd.grad(weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
     def _see(
@@ -191,15 +192,11 @@ class SurrogatePrior(Prior):
             if weights is None:
                 return seen
             chosen = [w if isinstance(w, Weights) else w(one) for w, one in zip(weights, seen, strict=True)]
-            m = max(1, *map(_pulls, chosen))
-            a, b = _stacked([w.logits for w in chosen], z, m), _stacked([w.features for w in chosen], φ, m)
-            sums = [_weighed(z, a[j]) + _weighed(φ, b[j]) for j in range(m)]
-            pulled = [torch.autograd.grad(s, x, retain_graph=j < m - 1)[0] for j, s in enumerate(sums)]
-        gradients = torch.stack([self._smoothed(g) for g in pulled], 1).to(home)
-        return [
-            one._replace(gradient=finite(own[: _pulls(w)] if _pulls(w) else own[0]))
-            for one, own, w in zip(seen, gradients[:n], chosen, strict=True)
-        ]
+            sums = weighed_sums(chosen, z, φ)
+            pulled = [torch.autograd.grad(s, x, retain_graph=j < len(sums) - 1)[0] for j, s in enumerate(sums)]
+        gradients = torch.stack([self._smoothed(g) for g in pulled], 1).to(home)[:n]
+        own = [g[: pulls(w)] if pulls(w) else g[0] for g, w in zip(gradients, chosen, strict=True)]
+        return [one._replace(gradient=g) for one, g in zip(seen, all_finite(gradients, own), strict=True)]
 
     def _forward(self, x: Tensor, turns: Tensor, net: nn.Module | None = None) -> Tensor:
         logits: Tensor = (net or self.net)(self._resized(x), **self._seeds(turns))
@@ -253,30 +250,6 @@ class SurrogatePrior(Prior):
             )
 
 
-def _weighed(values: Tensor, weights: Tensor) -> Tensor:
-    """The sum whose gradient at the values is the weights: handed to torch as such, they import sympy, for a second."""
-    return (values * weights).sum()
-
-
 def _told(values: Tensor) -> Tensor:
     """What an attack is told, (n, K) float64 on the CPU, no part of any graph."""
     return values.detach().to("cpu", torch.float64)
-
-
-def _pulls(weights: Weights) -> int:
-    """How many gradients the weights ask for, m; 0 for one that stands by itself."""
-    given = [w for w in weights if w is not None]
-    return max((len(w) for w in given if w.ndim == 2), default=0)
-
-
-def _stacked(weights: Sequence[Tensor | None], like: Tensor, m: int) -> Tensor:
-    """The weights of n rows as (m, n, K) like the values they weigh; zero for None and where a row has fewer than m."""
-    n, K = like.shape
-    stacked = torch.zeros((m, n, K), dtype=like.dtype)
-    for i, w in enumerate(weights):
-        if w is None:
-            continue
-        if w.ndim not in (1, 2) or w.shape[-1] != K:
-            raise InputError(f"weights must have one number for each of {K} values, got {tuple(w.shape)}")
-        stacked[: len(w) if w.ndim == 2 else m, i] = w.to("cpu", like.dtype)
-    return stacked.to(like.device)
