@@ -75,6 +75,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.names: list[str] = []
         self.drew = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import all of torch.compile, two seconds of a core, to keep off a watch that it never meets."""
+        return False
+
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
