@@ -192,8 +192,7 @@ class SurrogatePrior(Prior):
                 return seen
             chosen = [w if isinstance(w, Weights) else w(one) for w, one in zip(weights, seen, strict=True)]
             m = max(1, *map(_pulls, chosen))
-            a, b = _stacked([w.logits for w in chosen], z, m), _stacked([w.features for w in chosen], φ, m)
-            sums = [_weighed(z, a[j]) + _weighed(φ, b[j]) for j in range(m)]
+            sums = _weighed_sums(z, [w.logits for w in chosen], φ, [w.features for w in chosen], m)
             pulled = [torch.autograd.grad(s, x, retain_graph=j < m - 1)[0] for j, s in enumerate(sums)]
         gradients = torch.stack([self._smoothed(g) for g in pulled], 1).to(home)
         return [
@@ -251,6 +250,17 @@ class SurrogatePrior(Prior):
                 "dowse.Surrogate(net, class_offset=1) or -1",
                 stacklevel=2,
             )
+
+
+def _weighed_sums(
+    z: Tensor, by_logits: Sequence[Tensor | None], φ: Tensor, by_features: Sequence[Tensor | None], m: int
+) -> list[Tensor]:
+    """The m sums whose gradients are pulled; values that nobody weighs are left out."""
+    a = _stacked(by_logits, z, m)
+    if all(w is None for w in by_features):
+        return [_weighed(z, a[j]) for j in range(m)]
+    b = _stacked(by_features, φ, m)
+    return [_weighed(z, a[j]) + _weighed(φ, b[j]) for j in range(m)]
 
 
 def _weighed(values: Tensor, weights: Tensor) -> Tensor:
