@@ -65,7 +65,8 @@ class Posterior:
 
     def _lengths(self, away: Tensor) -> Tensor:
         """How far that is, in lengths of the kernel, (n,)."""
-        return torch.linalg.vector_norm(away, dim=1) / self.length
+        distances: Tensor = torch.linalg.vector_norm(away, dim=1)
+        return distances / self.length
 
     def _kernel(self, z: Tensor) -> Tensor:
         """k, (n,)."""

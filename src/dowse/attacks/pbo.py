@@ -1,5 +1,6 @@
 """P-BO: Bayesian optimisation whose prior mean is the surrogate's loss (Cheng, Miao, Dong et al. 2024)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -149,7 +150,7 @@ class Search:
     def _shrink(self, z: Tensor) -> float:
         """How much shorter each pixel of an up-sampled point is for l2."""
         H, W = self.x0.shape[-2:]
-        return (z[0].numel() / (H * W)) ** 0.5
+        return math.sqrt(z[0].numel() / (H * W))
 
     def _gathered(self, g: Tensor, z: Tensor) -> Tensor:
         """Of numbers of the pixels, (C, H, W), the sums over those that each number of a point z is up-sampled to."""

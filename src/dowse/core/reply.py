@@ -144,7 +144,7 @@ def _answered(
     loss, adversarial = objective.value(scores, row_labels), objective.adversarial(scores, row_labels)
     telling = _telling_rows(adversarial.tolist(), rows)
     confidence = objective.probabilities(scores[telling]).amax(1).tolist()
-    answers = zip(*(torch.split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
+    answers = zip(*(_split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
     return [
         Reply(
             Answer(f, fooled, seen, _gradient(request, got)),
@@ -185,6 +185,11 @@ def _gradient(request: Request, got: PartialReply) -> Tensor | None:
 def join(parts: Sequence[Tensor]) -> Tensor:
     """One tensor of all rows, without a copy where it is one already."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _split(of_all: Tensor, lengths: list[int]) -> Sequence[Tensor]:
+    """Each request's part; one that is alone has all, and most are."""
+    return [of_all] if len(lengths) == 1 else torch.split(of_all, lengths)
 
 
 def _mean(rows: Tensor, repeats: int) -> Tensor:
