@@ -158,8 +158,8 @@ def toolbox_square(norm: Norm, net: nn.Module, data: Images) -> Program:
     classifiers = importlib.import_module("art.estimators.classification")
     counted = Counting(net)
     classifier = classifiers.PyTorchClassifier(
-        counted, nn.CrossEntropyLoss(), input_shape=tuple(data.x.shape[1:]), nb_classes=data.classes, clip_values=(0.0, 1.0),
-        device_type="cpu",
+        counted, nn.CrossEntropyLoss(), input_shape=tuple(data.x.shape[1:]), nb_classes=data.classes,
+        clip_values=(0.0, 1.0), device_type="cpu",
     )  # fmt: skip
     toolbox = attacks.SquareAttack(
         classifier, norm=np.inf if norm == "linf" else 2, max_iter=data.steps, eps=EPS[norm], p_init=0.05,

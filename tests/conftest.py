@@ -6,6 +6,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is first imported
 os.environ["DOWSE_BACKEND"] = "torch"  # numbers are compared: no run is to take what a clock says is faster
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test starts would compile all of Dowse again
 
 import hypothesis
 import pytest

@@ -26,6 +26,12 @@ TARGET, SURROGATE = "torch:tests.victims:target", "torch:tests.victims:surrogate
 PROJECT = Path(__file__).resolve().parent.parent
 
 
+def write_call(path: str, seen: list[str]) -> None:
+    """Add a call's rows to a file: a line begins and ends it, so that one which a kill divides spoils no other."""
+    with open(path, "ab", buffering=0) as file:
+        file.write(f"\n{json.dumps([os.getpid(), seen])}\n".encode())
+
+
 class Recording(nn.Module):
     """Writes down every row it is asked about, one line a call, before it answers."""
 
@@ -38,8 +44,7 @@ class Recording(nn.Module):
         path = os.environ.get(ROWS)
         if path is not None and len(x):
             seen = [blake2b(row.numpy().tobytes(), digest_size=6).hexdigest() for row in x]
-            with open(path, "ab", buffering=0) as file:  # one write, which no kill and no reader divides
-                file.write((json.dumps([os.getpid(), seen]) + "\n").encode())
+            write_call(path, seen)
         return self.net(x, **more)
 
 
@@ -89,10 +94,14 @@ def tables(images: Path, **more: Any) -> dict[str, Any]:
 
 
 def calls_seen(path: Path) -> list[tuple[int, list[str]]]:
-    """Every call of the target: the process that made it and the rows it asked about."""
+    """Every call of the target: the process that made it and the rows it asked about.
+
+    One that is just being written, or whose process was killed at that, is none yet: a file grows page by page.
+    """
     if not path.exists():
         return []
-    return [(pid, rows) for pid, rows in map(json.loads, path.read_text().splitlines())]
+    lines = (line for line in path.read_text().splitlines() if line.endswith("]]"))
+    return [(pid, rows) for pid, rows in map(json.loads, lines)]
 
 
 def rows_seen(path: Path) -> Counter[str]:

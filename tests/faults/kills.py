@@ -5,7 +5,6 @@ table: P-RGF in float32 on CIFAR-10 networks, the runner or one of its workers e
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -29,7 +28,7 @@ from dowse.store import Store
 from tests.crews import is_running, rows_sent
 from tests.support import Convolutions
 from tests.v2server import V2Server, serving
-from tests.victims import ROWS, Victims, calls_seen, rows_seen, victims
+from tests.victims import ROWS, Victims, calls_seen, rows_seen, victims, write_call
 
 COMPARED = ("position", "checksum", "end", "queries", "label", "predicted", "confidence", "l2", "linf", "loss")
 ENGINES = ("local", "processes", "ray", "http")
@@ -52,8 +51,7 @@ class Recorded(nn.Module):
         while len(seen) > 1 and seen[-1] == seen[-2]:
             seen.pop()
         if ROWS in os.environ and seen:
-            with open(os.environ[ROWS], "ab", buffering=0) as file:  # one write, which no kill and no reader divides
-                file.write((json.dumps([os.getpid(), seen]) + "\n").encode())
+            write_call(os.environ[ROWS], seen)
         scores: Tensor = self.net(x)
         return scores
 
@@ -130,31 +128,32 @@ class Found:
     over_budget: int = 0
 
 
-def find(engine: str, subject: Subject, folder: Path, kills: int, seed: int = 0, seconds: float = 1800.0) -> Found:
+def find(
+    server: Victims, engine: str, subject: Subject, folder: Path, kills: int, seed: int = 0, seconds: float = 1800.0
+) -> Found:
     """Kill runs, one after another, until there were so many kills or the time is over; each is run to its end."""
     found, rng, deadline = Found(engine), random.Random(f"{engine}{seed}"), time.monotonic() + seconds
     np.savez(folder / "images.npz", images=subject.images())
-    with victims() as server:
-        while found.kills < kills and time.monotonic() < deadline:
-            number = found.images // len(subject.images())
-            said = {
-                **subject.said,
-                "surrogate": subject.surrogate,
-                "images": str(folder / "images.npz"),
-                "seed": number,
-            }
-            with _target(engine, subject, folder / f"whole{number}.rows") as (target, seen):
-                whole = folder / f"whole{number}"
-                server.start({**said, "target": target}, str(whole), str(seen.file), "never", 0, "local")
-                assert server.wait() == 0, "the run that nobody kills failed"
-                once, all_once = seen.count(), seen.rows()
-            with _target(engine, subject, folder / f"broken{number}.rows") as (target, seen):
-                broken = folder / f"broken{number}"
-                _kill(server, engine, {**said, "target": target}, broken, seen, found, kills, rng, deadline)
-                _compare(whole, broken, subject.said["budget"], found)
-                found.asked_twice += (seen.rows() - all_once).total() if seen.server is None else seen.count() - once
-                found.surplus += rows_sent(broken) - seen.count()
-                assert seen.server is not None or not all_once - seen.rows(), "a row was never asked about"
+    while found.kills < kills and time.monotonic() < deadline:
+        number = found.images // len(subject.images())
+        said = {
+            **subject.said,
+            "surrogate": subject.surrogate,
+            "images": str(folder / "images.npz"),
+            "seed": number,
+        }
+        with _target(engine, subject, folder / f"whole{number}.rows") as (target, seen):
+            whole = folder / f"whole{number}"
+            server.start({**said, "target": target}, str(whole), str(seen.file), "never", 0, "local")
+            assert server.wait() == 0, "the run that nobody kills failed"
+            once, all_once = seen.count(), seen.rows()
+        with _target(engine, subject, folder / f"broken{number}.rows") as (target, seen):
+            broken = folder / f"broken{number}"
+            _kill(server, engine, {**said, "target": target}, broken, seen, found, kills, rng, deadline)
+            _compare(whole, broken, subject.said["budget"], found)
+            found.asked_twice += (seen.rows() - all_once).total() if seen.server is None else seen.count() - once
+            found.surplus += rows_sent(broken) - seen.count()
+            assert seen.server is not None or not all_once - seen.rows(), "a row was never asked about"
     return found
 
 
@@ -284,8 +283,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = []
     for engine in chosen.engines:
-        with TemporaryDirectory() as folder:
-            rows.append(find(engine, CIFAR, Path(folder), chosen.kills, chosen.seed, 60 * chosen.minutes))
+        with TemporaryDirectory() as folder, victims() as server:
+            rows.append(find(server, engine, CIFAR, Path(folder), chosen.kills, chosen.seed, 60 * chosen.minutes))
         print(table(rows), flush=True)  # noqa: T201 what it is for
 
 

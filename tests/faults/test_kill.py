@@ -6,7 +6,6 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,12 +32,6 @@ MOMENTS = (
 )
 NOT_COMPARED = ("task", "seconds", "finished", "session")
 NOR_AFTER_KILLS = (*NOT_COMPARED, "sent")  # it counts what was in flight, too
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Victims]:
-    with victims() as running:
-        yield running
 
 
 def everything(

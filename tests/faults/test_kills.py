@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.kills import SMALL, Found, find
+from tests.victims import Victims
 
 
 def check(found: Found, kills: int) -> None:
@@ -17,15 +18,15 @@ def check(found: Found, kills: int) -> None:
 
 
 @pytest.mark.parametrize("engine", ["local", "http"])
-def test_a_runner_killed_a_few_times(engine: str, tmp_path: Path) -> None:
-    check(find(engine, SMALL, tmp_path, 5), 5)
+def test_a_runner_killed_a_few_times(engine: str, server: Victims, tmp_path: Path) -> None:
+    check(find(server, engine, SMALL, tmp_path, 5), 5)
 
 
 @pytest.mark.slow
-def test_workers_and_runners_killed_a_few_times(tmp_path: Path) -> None:
-    check(find("processes", SMALL, tmp_path, 4), 4)
+def test_workers_and_runners_killed_a_few_times(server: Victims, tmp_path: Path) -> None:
+    check(find(server, "processes", SMALL, tmp_path, 4), 4)
 
 
 @pytest.mark.cluster
-def test_ray_workers_and_runners_killed_a_few_times(tmp_path: Path) -> None:
-    check(find("ray", SMALL, tmp_path, 4), 4)
+def test_ray_workers_and_runners_killed_a_few_times(server: Victims, tmp_path: Path) -> None:
+    check(find(server, "ray", SMALL, tmp_path, 4), 4)

@@ -139,6 +139,13 @@ def test_the_norms_error_follows_the_chi_law():
         assert abs(found[S - 1] / figure1b.expected(S) - 1) < 4 * spread
 
 
+def test_the_norms_error_is_that_of_the_estimate_that_attacks_make():
+    slopes = torch.randn(6, generator=generator(0), dtype=torch.float64)
+    dealt = [slopes[torch.randperm(6, generator=rng)] for rng in [generator(1)] for _ in range(figure1b.SHUFFLES)]
+    squares = [(theory.gradient_norm(one, 48) / 2.0 - 1) ** 2 for sets in dealt for one in sets.view(2, 3)]
+    assert figure1b.errors(slopes, 2.0, 48, 3, generator(1))[2] == pytest.approx(math.sqrt(np.mean(squares)))
+
+
 @pytest.mark.parametrize("S", [1, 3, 50])
 def test_the_expected_error_is_that_of_a_chi_variable(S):
     mean = stats.chi(S).mean() / math.sqrt(S)

@@ -37,19 +37,20 @@ class Adam:
 
         With `chosen`, (n,) indices, g is (n,) and only those coordinates are updated.
         """
-        if chosen is None:
-            chosen = torch.arange(g.numel(), device=g.device)
-        flat, t = g.flatten(), self.updates[chosen] + 1
-        first = BETA_1 * self.first[chosen] + (1 - BETA_1) * flat
-        second = BETA_2 * self.second[chosen] + (1 - BETA_2) * flat.square()
+        old = self if chosen is None else Adam(self.first[chosen], self.second[chosen], self.updates[chosen])
+        flat, t = g.flatten(), old.updates + 1
+        first = BETA_1 * old.first + (1 - BETA_1) * flat
+        second = BETA_2 * old.second + (1 - BETA_2) * flat.square()
         mean, square = first / (1 - BETA_1**t).to(g), second / (1 - BETA_2**t).to(g)
-        step = mean / (square.sqrt() + EPSILON)
+        step = (mean / (square.sqrt() + EPSILON)).view(g.shape)
+        if chosen is None:
+            return step, Adam(first, second, t)
         memory = Adam(
             self.first.index_copy(0, chosen, first),
             self.second.index_copy(0, chosen, second),
             self.updates.index_copy(0, chosen, t),
         )
-        return step.view(g.shape), memory
+        return step, memory
 
 
 def free_part(g: Tensor, x: Tensor, x0: Tensor, ball: Ball, chosen: Tensor | None = None) -> Tensor:

@@ -10,6 +10,7 @@ JITTER = 1e-6  # of the kernel's diagonal: answers are exact
 LENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the search space's size: where the likelihood is looked at
 FREE_FROM = 3  # observations from which λ is estimated; before, it is 1
 LEAST_SCALE = 1e-12
+LEAST_UNEXPLAINED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -36,27 +37,48 @@ class Posterior:
 
     def mean(self, z: Tensor, prior: float) -> float:
         """The mean of y at z, d numbers of any shape, where the known function is `prior`."""
-        return self.constant + self.weight * prior + float(self._kernel(_flat(z)) @ self.coefficients)
+        return self.constant + self.weight * prior + float(self._kernel(z) @ self.coefficients)
 
     def deviation(self, z: Tensor) -> float:
         """The standard deviation of y at z."""
-        return float(self._deviation(_flat(z)))
+        k = self._kernel(z)
+        return math.sqrt(self.scale * self._unexplained(k, self._solved(k)))
 
     def bonus_slope(self, z: Tensor, beta: float) -> Tensor:
-        """The gradient at z, shaped like z, of what the process adds to λ·p: its correction and β deviations."""
-        with torch.enable_grad():
-            flat = _flat(z).requires_grad_()
-            bonus = self._kernel(flat) @ self.coefficients + beta * self._deviation(flat)
-            (slope,) = torch.autograd.grad(bonus, flat)
+        """The gradient at z, shaped like z, of what the process adds to λ·p: its correction and β deviations.
+
+        With u = 1 − kᵀK⁻¹k the bonus is kᵀc + β·s·√u, and its gradient by k is c − β·s·K⁻¹k/√u.
+        """
+        away = self._away(z)
+        r = self._lengths(away)
+        k = matern(r)
+        solved = self._solved(k)
+        unexplained, by_kernel = self._unexplained(k, solved), self.coefficients
+        if unexplained > LEAST_UNEXPLAINED:
+            by_kernel = by_kernel - beta * math.sqrt(self.scale / unexplained) * solved
+        slope = (by_kernel * matern_slope(r)) @ away / self.length**2
         return torch.nan_to_num(slope).view(z.shape).to(z)
 
-    def _kernel(self, flat: Tensor) -> Tensor:
-        return matern(_distances(flat.unsqueeze(0), self.at)[0] / self.length)
+    def _away(self, z: Tensor) -> Tensor:
+        """From the observations to z, (n, d)."""
+        return z.detach().flatten().to("cpu", torch.float64) - self.at
 
-    def _deviation(self, flat: Tensor) -> Tensor:
-        k = self._kernel(flat)
-        explained = torch.cholesky_solve(k.unsqueeze(1), self.factor)[:, 0] @ k
-        return (self.scale * (1 + JITTER - explained).clamp_min(1e-12)).sqrt()
+    def _lengths(self, away: Tensor) -> Tensor:
+        """How far that is, in lengths of the kernel, (n,)."""
+        distances: Tensor = torch.linalg.vector_norm(away, dim=1)
+        return distances / self.length
+
+    def _kernel(self, z: Tensor) -> Tensor:
+        """k, (n,)."""
+        return matern(self._lengths(self._away(z)))
+
+    def _solved(self, k: Tensor) -> Tensor:
+        """K⁻¹k, (n,)."""
+        return torch.cholesky_solve(k.unsqueeze(1), self.factor)[:, 0]
+
+    def _unexplained(self, k: Tensor, solved: Tensor) -> float:
+        """u, the share of the variance that the observations leave."""
+        return max(1 + JITTER - float(solved @ k), LEAST_UNEXPLAINED)
 
 
 def fitted(at: Tensor, y: Tensor, prior: Tensor, norm: str) -> Posterior:
@@ -81,6 +103,12 @@ def matern(r: Tensor) -> Tensor:
     """Matérn's kernel of smoothness 5/2 at distances r in lengths; 1 at 0."""
     r = math.sqrt(5) * r
     return (1 + r + r.square() / 3) * torch.exp(-r)
+
+
+def matern_slope(r: Tensor) -> Tensor:
+    """Its derivative at r, divided by r: finite at 0 too."""
+    r = math.sqrt(5) * r
+    return -5 / 3 * (1 + r) * torch.exp(-r)
 
 
 def _with_length(at: Tensor, y: Tensor, prior: Tensor, distances: Tensor, length: float) -> tuple[float, Posterior]:
@@ -111,10 +139,6 @@ def _least_squares(factor: Tensor, y: Tensor, prior: Tensor) -> tuple[float | No
 
 
 def _distances(a: Tensor, b: Tensor) -> Tensor:
-    """Euclidean distances, (n, d), (m, d) -> (n, m), with a gradient that is finite at zero too."""
+    """Euclidean distances, (n, d), (m, d) -> (n, m)."""
     square = (a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T).clamp_min(0)
     return (square + 1e-18).sqrt()
-
-
-def _flat(z: Tensor) -> Tensor:
-    return z.detach().flatten().to("cpu", torch.float64)

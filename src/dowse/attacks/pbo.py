@@ -1,5 +1,6 @@
 """P-BO: Bayesian optimisation whose prior mean is the surrogate's loss (Cheng, Miao, Dong et al. 2024)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -123,10 +124,9 @@ class Search:
         """∇f′ in the space searched, (C, h, w): free."""
         seen = yield from pull(self.image(z), dict.fromkeys(range(self.known.surrogates), slope_of_loss(self.known)))
         g = torch.stack([one.gradient for one in seen.values() if one.gradient is not None]).mean(0)
-        with torch.enable_grad():
-            z = z.detach().clone().requires_grad_()
-            (slope,) = torch.autograd.grad(self._moved(z).clamp(0, 1), z, g)
-        return slope
+        moved = self._moved(z)
+        g = g * ((moved >= 0) & (moved <= 1)) * self.outer.eps
+        return self._gathered(g if self.ball.norm == "linf" else g * self._shrink(z), z)
 
     def stepped(self, z: Tensor, slope: Tensor, length: float) -> Tensor:
         """A step uphill that stays in the unit ball."""
@@ -144,5 +144,16 @@ class Search:
         H, W = self.x0.shape[-2:]
         δ = interpolate(z.unsqueeze(0), size=(H, W), mode="nearest")[0]
         if self.ball.norm == "l2":
-            δ = δ * (z[0].numel() / (H * W)) ** 0.5
+            δ = δ * self._shrink(z)
         return self.x0 + self.outer.eps * δ
+
+    def _shrink(self, z: Tensor) -> float:
+        """How much shorter each pixel of an up-sampled point is for l2."""
+        H, W = self.x0.shape[-2:]
+        return math.sqrt(z[0].numel() / (H * W))
+
+    def _gathered(self, g: Tensor, z: Tensor) -> Tensor:
+        """Of numbers of the pixels, (C, H, W), the sums over those that each number of a point z is up-sampled to."""
+        back = torch.ops.aten.upsample_nearest2d_backward
+        gathered: Tensor = back(g.unsqueeze(0), g.shape[-2:], (1, *z.shape))[0]
+        return gathered

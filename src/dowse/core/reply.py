@@ -146,7 +146,7 @@ def _answered(
     telling = _telling_rows(adversarial.tolist(), rows)
     told = scores if len(telling) == len(predicted) else scores[telling]  # which copies them, one number at a time
     confidence = objective.probabilities(told).amax(1).tolist()
-    answers = zip(*(torch.split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
+    answers = zip(*(_split(of_all, lengths) for of_all in (loss, adversarial, scores)), strict=True)
     return [
         Reply(
             Answer(f, fooled, seen, _gradient(request, got)),
@@ -195,6 +195,11 @@ def _gradient(request: Request, got: PartialReply) -> Tensor | None:
 def join(parts: Sequence[Tensor]) -> Tensor:
     """One tensor of all rows, without a copy where it is one already."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _split(of_all: Tensor, lengths: list[int]) -> Sequence[Tensor]:
+    """Each request's part; one that is alone has all, and most are."""
+    return [of_all] if len(lengths) == 1 else torch.split(of_all, lengths)
 
 
 def _mean(rows: Tensor, repeats: int) -> Tensor:

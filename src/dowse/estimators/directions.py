@@ -53,19 +53,16 @@ def towards_goal(known: Opening, answer: Answer) -> Weighing:
 
 
 def own_loss(known: Opening, seen: Seen) -> Tensor:
-    """f of a surrogate's own logits, a number; differentiable where they are."""
-    objective = Objective(known.objective.loss, "logits", known.objective.targeted)
-    return objective.value(seen.logits.unsqueeze(0), torch.tensor([_goal(known)]))[0]
+    """f of a surrogate's own logits, a number."""
+    return _of_logits(known).value(seen.logits.unsqueeze(0), torch.tensor([_goal(known)]))[0]
 
 
 def slope_of_loss(known: Opening) -> Callable[[Seen], Weights]:
     """∂f/∂z of a surrogate's own logits: pulled by it, a surrogate gives its gradient of f."""
+    objective, goal = _of_logits(known), torch.tensor([_goal(known)])
 
     def weights(seen: Seen) -> Weights:
-        with torch.enable_grad():
-            z = seen.logits.clone().requires_grad_()
-            (slope,) = torch.autograd.grad(own_loss(known, seen._replace(logits=z)), z)
-        return Weights(logits=slope)
+        return Weights(logits=objective.slope(seen.logits.unsqueeze(0), goal)[0])
 
     return weights
 
@@ -78,6 +75,11 @@ def own_margin(known: Opening) -> Callable[[Seen], Weights]:
         return Weights(logits=_towards_next(goal, seen.logits, targeted=known.wanted is not None))
 
     return weights
+
+
+def _of_logits(known: Opening) -> Objective:
+    """The objective, of a network that answers with logits, as surrogates do."""
+    return Objective(known.objective.loss, "logits", known.objective.targeted)
 
 
 def _goal(known: Opening) -> int:

@@ -14,7 +14,6 @@ from dowse.estimators import RGF
 from dowse.figures import style
 from dowse.figures.attack_path import true_gradients
 from dowse.figures.panel import Laboratory, Numbers, Panel
-from dowse.maths import theory
 from dowse.maths.geometry import Ball
 from dowse.maths.sampling import sphere
 
@@ -52,8 +51,8 @@ def errors(slopes: Tensor, norm: float, D: int, samples: int, rng: torch.Generat
         dealt = slopes[torch.randperm(len(slopes), generator=rng)]
         for S in range(1, samples + 1):
             sets = dealt[: len(dealt) // S * S].view(-1, S)
-            estimates = np.array([theory.gradient_norm(one, D) for one in sets])  # Eq. (16)
-            squares[S - 1] += np.mean((estimates / norm - 1) ** 2)
+            estimates = (D * sets.square().mean(1)).sqrt()  # Eq. (16), as theory.gradient_norm, for many sets at once
+            squares[S - 1] += float((estimates / norm - 1).square().mean())
     found: list[float] = np.sqrt(squares / SHUFFLES).tolist()
     return found
 

@@ -50,6 +50,18 @@ class Objective:
             loss = others - _pick(log_scores, labels)
         return -loss if self.targeted else loss
 
+    def slope(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """∂f/∂z of each row: logits z (n, K), labels (n,) -> (n, K). Best others that are equal share theirs."""
+        assert self.outputs == "logits", "surrogates answer with logits, and nobody else is differentiated"
+        if self.loss == "ce":
+            slope = logits.log_softmax(1).exp()
+        else:
+            others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
+            best = (others == others.amax(1, keepdim=True)).to(logits)
+            slope = best / best.sum(1, keepdim=True)
+        slope = slope.scatter_add(1, labels.unsqueeze(1), -torch.ones_like(logits[:, :1]))
+        return -slope if self.targeted else slope
+
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores (n, K) as the probabilities they stand for, (n, K)."""
         return scores.softmax(1) if self.outputs == "logits" else scores

@@ -165,9 +165,7 @@ class SurrogatePrior(Prior):
         with torch.enable_grad():
             x = x.detach().clone().requires_grad_()
             logits = self._forward(x, turns)
-            z = logits.detach().double().requires_grad_()
-            loss = self.objective.value(z, self._labels(labels, logits).to(x.device))
-            (weights,) = torch.autograd.grad(loss.sum(), z)
+            weights = self.objective.slope(logits.detach().double(), self._labels(labels, logits).to(x.device))
             (gradient,) = torch.autograd.grad(weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
