@@ -122,7 +122,7 @@ def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: 
 
     os.environ[ROWS] = rows
     torch.set_num_threads(1)
-    left = number
+    left, compiles = number, "torch._dynamo" in sys.modules
 
     def deadly(function: Any, *, before: bool) -> Any:
         def called(*arguments: Any, **more: Any) -> Any:
@@ -151,6 +151,7 @@ def run_and_die(said: dict[str, Any], out: str, rows: str, moment: str, number: 
         setattr(owner, name, deadly(getattr(owner, name), before=not moment.startswith("after")))
     with closing(make_engine(engine, workers=None if engine == "local" else 2)) as made:
         run_experiment(make_experiment(said, source="test"), Path(out), made)
+    assert compiles or "torch._dynamo" not in sys.modules, "a run imports torch.compile: two seconds at every start"
 
 
 class Victims:

@@ -8,9 +8,11 @@ import torch
 import dowse
 from dowse.attacks import BASES, PBO
 from dowse.attacks.gaussian_process import fitted, matern
+from dowse.attacks.pbo import Search
 from dowse.core.flow import Look, Note, PriorAt, Pull, Query
 from dowse.core.observers import Observer
 from dowse.estimators import PRGF, PRGFSpan
+from dowse.maths.geometry import L2, Linf
 from dowse.maths.span import orthonormal, projection
 from dowse.maths.theory import objective_span, prior_share
 from tests.support import SHAPE, D, Linear, Tanh, generator, labels_of, pictures
@@ -216,6 +218,19 @@ def test_the_slope_of_correction_and_doubt_is_that_of_finite_differences():
 
     slope = float(process.bonus_slope(z, 3.0) @ u)
     assert slope == pytest.approx((bonus(1e-5) - bonus(-1e-5)) / 2e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("ball", [L2(2.0), Linf(0.4)], ids=["l2", "linf"])
+def test_the_slope_in_pbos_grid_is_that_of_the_image_clipped(ball):
+    """Some pixels reach the ends of [0, 1], and a grid of 3 × 2 divides the sides of 4 × 4 unevenly."""
+    search, z, g = Search(PICTURES[0], ball, None), random(18, seed=1).view(3, 3, 2), random(48, seed=2).view(3, 4, 4)
+    moved = search._moved(z)
+    assert bool((moved < 0).any())
+    assert bool((moved > 1).any())
+    with torch.enable_grad():
+        z.requires_grad_()
+        (expected,) = torch.autograd.grad((search._moved(z).clamp(0, 1) * g).sum(), z)
+    assert torch.allclose(search.pulled_back(g, z.detach()), expected, rtol=1e-12, atol=1e-15)
 
 
 def test_pbo_asks_a_transfer_example_first():

@@ -124,6 +124,10 @@ class Search:
         """∇f′ in the space searched, (C, h, w): free."""
         seen = yield from pull(self.image(z), dict.fromkeys(range(self.known.surrogates), slope_of_loss(self.known)))
         g = torch.stack([one.gradient for one in seen.values() if one.gradient is not None]).mean(0)
+        return self.pulled_back(g, z)
+
+    def pulled_back(self, g: Tensor, z: Tensor) -> Tensor:
+        """A gradient at the image of a point z, (C, H, W), as one at the point, (C, h, w); none where it is clipped."""
         moved = self._moved(z)
         g = g * ((moved >= 0) & (moved <= 1)) * self.outer.eps
         return self._gathered(g if self.ball.norm == "linf" else g * self._shrink(z), z)

@@ -50,17 +50,21 @@ class Objective:
             loss = others - _pick(log_scores, labels)
         return -loss if self.targeted else loss
 
-    def slope(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """∂f/∂z of each row: logits z (n, K), labels (n,) -> (n, K). Best others that are equal share theirs."""
-        assert self.outputs == "logits", "surrogates answer with logits, and nobody else is differentiated"
-        if self.loss == "ce":
-            slope = logits.log_softmax(1).exp()
-        else:
-            others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
-            best = (others == others.amax(1, keepdim=True)).to(logits)
-            slope = best / best.sum(1, keepdim=True)
-        slope = slope.scatter_add(1, labels.unsqueeze(1), -torch.ones_like(logits[:, :1]))
-        return -slope if self.targeted else slope
+    def slope(self, scores: Tensor, labels: Tensor) -> Tensor:
+        """∂f/∂scores of each row: scores (n, K), labels (n,) -> (n, K). Best others that are equal share theirs.
+
+        That of a logits' margin is written down. Any other is left to autograd, whose routine does one row like
+        another: torch.exp of many rows does the last elements otherwise, and a row would depend on its neighbours.
+        """
+        if self.loss == "margin" and self.outputs == "logits":
+            others = scores.scatter(1, labels.unsqueeze(1), -torch.inf)
+            best = (others == others.amax(1, keepdim=True)).to(scores)
+            slope = (best / best.sum(1, keepdim=True)).scatter(1, labels.unsqueeze(1), -1.0)
+            return -slope if self.targeted else slope
+        with torch.enable_grad():
+            scores = scores.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.value(scores, labels).sum(), scores)
+        return slope
 
     def probabilities(self, scores: Tensor) -> Tensor:
         """Scores (n, K) as the probabilities they stand for, (n, K)."""
