@@ -16,7 +16,7 @@ from dowse.images.image_set import UNREADABLE
 from dowse.images.sources import PHOTOGRAPHS, open_images
 from dowse.machine.packages import shared_folder
 from dowse.surrogates.surrogate import Surrogate, own_size
-from dowse.targets import input_size, resolve_surrogate, resolve_target
+from dowse.targets import input_size, open_target, resolve_surrogate, resolve_target
 from dowse.targets.fast import COMPARED, Choice, choose_backend, may_be_fast
 
 SHARED_SET = Path("data") / "nips17_dev500"  # below $DOWSE_SHARED
@@ -86,7 +86,8 @@ def make_scene(setting: FigureSettings) -> Scene:
     surrogate = Surrogate(resolve_surrogate(setting.surrogate), size=size)
     stacked = torch.stack(images)
     may = stacked.dtype == torch.float32 and may_be_fast(setting.target)
-    choice = choose_backend(setting.target, stacked[:COMPARED], len(stacked) * setting.budget) if may else Choice()
+    rows = len(stacked) * setting.budget
+    choice = choose_backend(setting.target, stacked[:COMPARED], rows, open_target(target)) if may else Choice()
     return Scene(target, surrogate, stacked, torch.tensor(labels), names, left_out, _source(setting), choice)
 
 
