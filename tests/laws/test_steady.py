@@ -15,6 +15,8 @@ from dowse import models
 from dowse.attacks.base import Attack
 from dowse.core.flow import Flow, ask, check, prior_at
 from dowse.core.packing import Batch, fill, filled, full_batches, shared_rows, steady_batches
+from dowse.core.same_bits import same_bits
+from dowse.core.target import as_target
 from dowse.maths.geometry import Ball
 from dowse.surrogates.prior import SurrogatePrior
 from tests.rounding import VARIABLE
@@ -78,10 +80,18 @@ def test_wider_passes_are_for_rows_that_shared_one_and_ask_about_no_more_copies(
     assert sum(batch.size for batch in wide) <= sum(batch.size for batch in narrow)
 
 
+@given(rows_of_requests, st.integers(8, 20))
+def test_without_copies_every_pass_has_the_rows_that_were_asked_and_no_more(rows: list[int], size: int) -> None:
+    batches = list(steady_batches(rows, range(len(rows)), size, 8, lambda i: False, copies=False))
+    assert len(sizes(batches)) == sum(rows) == sum(batch.size for batch in batches)
+    few = [batch.size for batch in batches if any(rows[request] < 8 for request, _, _ in batch.spans)]
+    assert all(n == 8 for n in few[:-1]), "only the last shared pass may have room"
+
+
 class Summing(nn.Module):
     """A steady network that may answer otherwise in passes of another size, as many layers do in their last bits."""
 
-    steady = True
+    steady, exact = True, False
 
     def __init__(self, *, alike: bool) -> None:
         super().__init__()
@@ -110,6 +120,27 @@ def test_many_share_wider_passes_only_where_that_changes_no_bit(alike: bool) -> 
         asked = Summing(alike=False)
         dowse.attack(asked, x, method="square", eps=0.02, budget=12, concurrency=21, batch_size=8)
         assert 16 not in asked.passes, "a pass has batch_size rows at most"
+
+
+def test_who_minds_no_neighbour_is_asked_without_copies_and_answers_the_same() -> None:
+    x = pictures(11, dtype=torch.float32, shape=(3, 4, 4))
+    found, passes = [], []
+    for exact in (False, True):
+        target = Summing(alike=True)
+        target.exact = exact
+        result = dowse.attack(target, x, method="square", eps=0.02, budget=12, concurrency=11, batch_size=8)
+        found.append([facts(outcome) for outcome in result.outcomes])
+        passes.append(target.passes - {0})
+    assert found[0] == found[1]
+    assert passes[0] == {8}
+    assert 3 in passes[1]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_same_bits_looks_at_every_size(alike: bool) -> None:
+    target = Summing(alike=alike)
+    assert same_bits(as_target(target), pictures(1, dtype=torch.float32, shape=(3, 4, 4)), 8, range(1, 8)) == alike
+    assert target.passes == ({1, 2, 3, 4, 5, 6, 7, 8} if alike else {1, 8}), "the first difference is enough"
 
 
 @given(rows_of_requests, st.integers(1, 20), st.sets(st.integers(0, 8)))

@@ -84,9 +84,23 @@ class Unsteady(Steady):
     steady = False
 
 
+class Apart(Tiny):
+    """Small images, whose rows mind nothing beside them."""
+
+    steady = True
+
+
+class Crowded(Apart):
+    """Small images, whose rows say how many share their pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (1 + 1e-6 * torch.ones_like(x[:, :1, 0, 0]).sum())
+
+
 tiny, by_value, noisy, counting, named = Tiny, ByValue, Noisy, Counting, Named
-large, unsteady = Steady, Unsteady
+large, unsteady, small, crowded = Steady, Unsteady, Apart, Crowded
 LARGE = torch.rand(3, 3, 72, 72, generator=torch.Generator().manual_seed(1))
+SMALL = torch.rand(11, 3, 8, 8, generator=torch.Generator().manual_seed(2))
 
 
 @pytest.fixture
@@ -122,23 +136,38 @@ def test_a_network_that_answers_the_same_is_run_by_onnxruntime() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize(("name", "images", "calls"), [("large", LARGE, 2), ("unsteady", LARGE, 1), ("tiny", X, 1)])
-def test_a_thread_a_call_where_no_question_shares_a_pass(name: str, images: Tensor, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "images", "calls", "exact"),
+    [
+        ("large", LARGE, 2, False),
+        ("unsteady", LARGE, 1, False),
+        ("tiny", X, 1, False),
+        ("small", X, 2, True),
+        ("crowded", X, 1, False),
+    ],
+)
+def test_a_thread_a_call_where_no_row_minds_its_pass(name: str, images: Tensor, calls: int, exact: bool) -> None:
     target = fast.open_fast(f"{HERE}:{name}", images[0])
     assert isinstance(target, OnnxTarget)
-    assert target.calls_at_once == calls
+    assert (target.calls_at_once, target.exact) == (calls, exact)
     assert target._session.get_session_options().intra_op_num_threads == 2 // calls
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_images_that_do_not_wait_for_each_other_end_as_they_do_in_turns(eager: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "images", "method", "eps"),
+    [("large", LARGE, {"name": "rgf", "q": 9}, 0.4), ("small", SMALL, {"name": "square"}, 0.15)],
+)
+def test_images_that_do_not_wait_for_each_other_end_as_they_do_in_turns(
+    eager: Path, name: str, images: Tensor, method: dict[str, Any], eps: float
+) -> None:
     """Which of two calls ends first is luck; what becomes of an image is not."""
     ends = []
     for threads in (2, 1):
         torch.set_num_threads(threads)
         folder = eager / str(threads)
         folder.mkdir()
-        run(folder, f"{HERE}:large", images=LARGE, method={"name": "rgf", "q": 9}, eps=0.4, budget=300)
+        run(folder, f"{HERE}:{name}", images=images, method=method, eps=eps, budget=300)
         with Store(folder / "out") as store:
             (only,) = store.runs()
             ends.append([(row.name, row.end, row.queries, round(row.loss, 5)) for row in store.rows(only.id)])

@@ -103,7 +103,9 @@ class Oracle:
         0 where all rows there are go in one, of whatever size.
         """
         shared = self._shared_rows(points)
-        return shared if rows < shared else min(1, shared)
+        if rows >= shared:
+            return min(1, shared)
+        return 0 if self.target.exact else shared
 
     def ask(self, requests: Sequence[Request], reserve: Reserve | None = None) -> list[Reply]:
         """Send all requests in as few batches as possible; a batch that fails fails only the images in it.
@@ -184,7 +186,7 @@ class Oracle:
         if shared := self._shared_rows(points):
             few = sum(rows[i] for i in chosen if rows[i] < shared)
             wider = self._wider_rows(points, shared) if shared < WIDER <= min(few, size) else None
-            return steady_batches(rows, chosen, size, shared, failed, wider)
+            return steady_batches(rows, chosen, size, shared, failed, wider, copies=not self.target.exact)
         return full_batches(rows, chosen, size, failed)
 
     def _shared_rows(self, points: Tensor) -> int:
@@ -201,7 +203,7 @@ class Oracle:
         if self.device is None or self.takes_row_seeds or self.classes is None:
             return None
         if self._wider is None:
-            self._wider = same_bits(self.target, points, WIDER, shared)
+            self._wider = same_bits(self.target, points, WIDER, (shared,))
         return WIDER if self._wider else None
 
     def _send(

@@ -72,11 +72,14 @@ def steady_batches(
     shared: int,
     failed: Callable[[int], bool],
     wider: int | None = None,
+    *,
+    copies: bool = True,
 ) -> Iterator[Batch]:
     """As `full_batches`, in batches whose sizes depend on a request's own rows alone: of at most `size` of one request.
 
     The rows of a request of fewer than `shared` share batches of exactly that size with others of the kind, or of
-    exactly `wider` rows, where a row is known to be answered with the same bits in both.
+    exactly `wider` rows, where a row is known to be answered with the same bits in both. Without copies they share
+    batches of that size at most.
     """
     few = [i for i in chosen if rows[i] < shared]
     for i in chosen:
@@ -85,7 +88,7 @@ def steady_batches(
                 stop = min(rows[i], start + size)
                 yield Batch([Span(i, start, stop)], stop - start)
     for spans, taken in full_batches(rows, few, wider or shared, failed):
-        yield Batch(spans, shared if wider is None or taken <= shared else wider)
+        yield Batch(spans, taken if not copies else shared if wider is None or taken <= shared else wider)
 
 
 def shared_rows(numbers: int, most: int | None = None) -> int:

@@ -74,6 +74,8 @@ class Target:
         steady: Whether it is a network of this process whose scores of a row depend on how many rows a pass has, in
             their last bits, and on nothing else beside the row. On a CPU it is then asked in passes whose sizes no
             neighbour changes, some of them filled up with copies, which are neither queries nor sent.
+        exact: Whether it is steady and no bit of a row of a small image depends on its pass at all, as far as few rows
+            share one. Then no pass is filled up with copies.
         calls_at_once: How many calls of `deliver` it answers at the same time, each from a thread of its own. With more
             than one the driver hands over an image's question as it comes and takes up the image when its own answer
             is there, so that no image waits for another's: for who waits for a network, or has a core for each call.
@@ -87,6 +89,7 @@ class Target:
     input_shape: Shape | None = None
     remote: bool = False
     steady: bool = False
+    exact: bool = False
     calls_at_once: int = 1
     detector: Detector | None = None
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dowse.core.calls import Calls
 from dowse.core.packing import default_batch_size, numbers_of_a_row, shared_rows
+from dowse.core.same_bits import same_bits
 from dowse.core.target import Target
 from dowse.errors import InputError, choose, in_a_line
 from dowse.targets.export_cache import traced_file
@@ -138,11 +139,16 @@ def open_fast(spec: str, like: Tensor) -> Target:
 
 
 def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor, *, steady: bool) -> tuple[Target, float]:
-    """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W)."""
-    alone = steady and shared_rows(numbers_of_a_row(points)) == 1  # who shares passes waits for company instead
-    calls = torch.get_num_threads() if alone else 1
-    target = OnnxTarget(traced_file(spec, net, points.shape[1:]), calls_at_once=calls)
-    target.steady = steady
+    """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W).
+
+    A steady one has a thread a call, unless its rows mind who shares their pass: then they wait for company instead.
+    """
+    file, few = traced_file(spec, net, points.shape[1:]), shared_rows(numbers_of_a_row(points))
+    target = OnnxTarget(file, calls_at_once=torch.get_num_threads() if steady else 1)
+    target.steady, target.exact = steady, steady and few > 1 and same_bits(target, points, few, range(1, few))
+    if steady and few > 1 and not target.exact:
+        target = OnnxTarget(file)
+        target.steady = True
     return target, _difference(_answer(net, points), target, points)
 
 

@@ -108,7 +108,7 @@ def _open(path: Path, threads: int) -> Any:
     settings.intra_op_num_threads = threads
     settings.inter_op_num_threads = 1
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as `machine.cpu.wait_without_spinning`
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # what fails is raised
     providers = [name for name in PROVIDERS if name in onnxruntime.get_available_providers()]
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=providers)
