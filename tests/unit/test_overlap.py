@@ -128,6 +128,46 @@ def test_noise_is_drawn_from_the_image_and_not_from_the_order() -> None:
     assert same(attack(Served(net=noisy), **said), attack(noisy, **said))
 
 
+PASS = 8
+LONE = {"q": 4 * PASS, "eps": 0.001, "budget": 70, "concurrency": 1, "batch_size": PASS}
+
+
+class Side(Served):
+    """A network of this process; with two calls no pass of probes is answered before another one is under way."""
+
+    steady = exact = True
+
+    def __init__(self, calls_at_once: int, failing: int = 0) -> None:
+        super().__init__(calls_at_once)
+        self.passes, self.failing, self.met = Count[int](), failing, threading.Barrier(calls_at_once)
+
+    def answer(self, points: Tensor, seeds: Tensor | None) -> Tensor:
+        scores = super().answer(points, seeds)
+        with self.lock:
+            self.passes[len(points)] += 1
+            number = self.passes[PASS]
+        if len(points) == PASS:
+            self.met.wait(LONG)
+            if number == self.failing:
+                raise MemoryError("no room for this pass")
+        return scores
+
+
+def test_the_passes_of_a_lone_question_are_spread_over_the_calls() -> None:
+    together, in_turn = Side(2), Side(1)
+    assert same(attack(together, **LONE), attack(in_turn, **LONE))
+    assert together.passes == in_turn.passes
+    assert together.passes[PASS] > len(X)
+
+
+def test_a_piece_that_fails_ends_its_image_and_all_that_was_sent_counts() -> None:
+    target = Side(2, failing=3)
+    result = attack(target, **LONE)
+    assert [end is End.TARGET_FAILED for end in result.end] == [True] + [False] * 5
+    assert "no room for this pass" in str(result.outcomes[0].cause)
+    assert result.sent.tolist() == [target.rows[i] for i in range(6)]
+
+
 def test_images_that_wait_share_the_calls_there_are() -> None:
     """Six images and two calls: rows travel together rather than wait for a free one."""
     sizes: list[int] = []

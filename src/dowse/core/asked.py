@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
 from typing import Self
 
 from dowse.core.reply import PartialReply, Request
@@ -64,3 +66,24 @@ class Asked:
         rows = [request if request.repeats == 1 else request.rows() for request in requests]
         reservation = Reservation(reserve, [request.n for request in rows], told=told)
         return cls(requests, rows, reservation, [PartialReply() for _ in requests])
+
+    def pieces(self, most: int, size: int) -> list["Asked"]:
+        """The rows of the only request in up to `most` pieces, to be sent side by side, cut where passes end."""
+        (request,), passes = self.rows, ceil(self.rows[0].n / size)
+        if (number := min(most, passes)) == 1:
+            return [self]
+        ends = [min(request.n, size * (passes * i // number)) for i in range(number)] + [request.n]
+        return [Asked.of([request.cut(*rows)], self.reservation.reserve, told=True) for rows in pairwise(ends)]
+
+    def join(self, pieces: Sequence["Asked"]) -> None:
+        """Take over what has come of all pieces."""
+        got = [only for piece in pieces for only in piece.progress]
+        self.progress = [
+            PartialReply(
+                [scores for one in got for scores in one.scores],
+                [gradients for one in got for gradients in one.gradients],
+                sum(one.sent for one in got),
+                sum(one.answered for one in got),
+                next((one.cause for one in got if one.cause is not None), None),
+            )
+        ]

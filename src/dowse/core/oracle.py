@@ -121,6 +121,16 @@ class Oracle:
             self._tell_first(asked.rows, asked.progress, drew=global_randomness() != before)
         return self.replies([asked])
 
+    def pieces(self, asked: Asked, most: int) -> list[Asked]:
+        """What is asked in up to `most` pieces whose passes are those of the whole, to be sent side by side.
+
+        Only the question of a single image to a network of this process is cut: others send rows side by side anyway.
+        """
+        points, rows = asked.rows[0].points, asked.rows[0].n
+        if most == 1 or len(asked.rows) > 1 or not 1 <= self._shared_rows(points) <= rows:
+            return [asked]
+        return asked.pieces(most, self.batch_size or default_batch_size(points, self.device))
+
     def send_all(self, asked: Asked) -> None:
         """Send everything, batch by batch, in whichever thread; raises what `reserve` refuses."""
         self._sending.reservation = asked.reservation

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -16,11 +17,27 @@ from dowse.core.reply import Reply, Request
 Replies = list[tuple[Conversation, Reply]]
 
 
+@dataclass(eq=False)
+class _Group:
+    """Questions that travel together, the pieces in which they do, a call each, and how many are still under way."""
+
+    asking: Sequence[Conversation]
+    asked: Asked
+    pieces: Sequence[Asked]
+    left: int
+
+    def whole(self) -> Asked:
+        """What was asked, with what has come of it."""
+        if len(self.pieces) > 1:
+            self.asked.join(self.pieces)
+        return self.asked
+
+
 class Overlap:
     """The questions of several images that are under way at once, each image's own answer taken up as it comes.
 
     Where more images wait than calls may be begun, they share those: nobody waits for a free one while others' rows
-    could travel together.
+    could travel together. Where fewer do, the passes of one question are spread over the calls that are left.
 
     As a context it leaves nothing behind. Where answers are kept, those under way are waited for and kept too, however
     it is left, unless at once (KeyboardInterrupt): they are paid for.
@@ -32,7 +49,7 @@ class Overlap:
 
     def __init__(self, oracle: Oracle, keep: Callable[[Replies], object] | None) -> None:
         self.oracle, self._keep = oracle, keep
-        self._asking: dict[Call, tuple[Asked, Sequence[Conversation]]] = {}
+        self._asking: dict[Call, _Group] = {}
         self._waiting: set[Conversation] = set()
         self._unheard: Replies = []
 
@@ -58,19 +75,26 @@ class Overlap:
         """
         if (tell := reserve(asking)) is not None:
             tell([len(request.points) * request.repeats for request in requests])
+        calls = max(1, self.oracle.calls.room // len(asking))
         for part in _spread(len(asking), self.oracle.calls.room):
             asked = Asked.of(requests[part], self.oracle.at_home(reserve(asking[part])), told=True)
-            self._asking[self.oracle.calls.begin(_sending(self.oracle, asked))] = asked, asking[part]
+            pieces = self.oracle.pieces(asked, calls)
+            group = _Group(asking[part], asked, pieces, len(pieces))
+            self._asking |= {self.oracle.calls.begin(_sending(self.oracle, piece)): group for piece in pieces}
             self._waiting.update(asking[part])
 
     def arrived(self, *, wait: bool) -> Replies:
         """The answers that have come by now; waits for one if that is wanted and any is under way."""
         calls = self.oracle.calls.over(wait=wait)
-        there = [self._asking.pop(call) for call in calls]
-        self._waiting.difference_update(*(group for _, group in there))
-        whole = [one for call, one in zip(calls, there, strict=True) if call.error is None]
-        replies = self.oracle.replies([asked for asked, _ in whole])
-        heard = list(zip([one for _, group in whole for one in group], replies, strict=True))
+        there = []
+        for call in calls:
+            group = self._asking.pop(call)
+            group.left -= call.error is None  # a group that lost a piece is never whole
+            if group.left == 0:
+                there.append(group)
+        self._waiting.difference_update(*(group.asking for group in there))
+        replies = self.oracle.replies([group.whole() for group in there])
+        heard = list(zip([one for group in there for one in group.asking], replies, strict=True))
         for call in calls:
             if call.error is not None:
                 self._unheard += heard

@@ -40,6 +40,11 @@ class Request:
         """The points start to stop, (stop − start, *s)."""
         return self.points if stop - start == self.n else self.points[start:stop]
 
+    def cut(self, start: int, stop: int) -> "Request":
+        """The question about these rows alone, of one that is asked row by row."""
+        seeds = None if self.seeds is None else self.seeds[start:stop]
+        return replace(self, points=self.part(start, stop), seeds=seeds)
+
     def rows(self) -> "Request":
         """The same question row by row, each row as often as it is sent."""
         return replace(self, points=self.points.repeat_interleave(self.repeats, 0), repeats=1)
