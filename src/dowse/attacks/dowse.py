@@ -15,6 +15,7 @@ from dowse.attacks.base import Attack
 from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
 from dowse.attacks.ripple import rippled
 from dowse.attacks.square import Square, moved_mass, painted
+from dowse.attacks.walk import BLOCK, PATIENCE, PROBES, Pace, Walk, walks
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
@@ -36,15 +37,17 @@ TOP = 10  # classes that λ is fitted on, the target's best at first
 class Dowse(Attack):
     """Transfer examples, then climbs on a learnt last layer, ODS steps and square windows, whichever pays.
 
-    Cost: 1 query a step tried. Every query is an iterate. The first answer tells the target's runner-up; the next three
-    queries are transfer examples aimed at it. From then on one of several arms moves, drawn with a chance in proportion
-    to what it has gained a query: `climb` takes momentum steps on the posterior's margin inside a trust region, with
-    soft gradients at random views, `ods` steps ± along a random mixture of a surrogate's outputs, `slope` (l∞) sets the
-    pixels whose learnt slope promises most to the ball's other side, `bump` changes one square window as Square does.
-    What does not lower f is kept, and every answer, kept or not, becomes a row of the posterior and teaches the slope.
-    The first moves of `bump` are stripes and checkerboards over the whole image. Without a surrogate it is the pixels
-    that are learnt from, by the slope in l∞ and by the climb in l2, where `ripple` makes some parts of what was changed
-    stronger at the cost of others. Surrogates that do not know the image are not used.
+    Cost: 1 query a step tried, and every query is an iterate, but for the walk of a long search. The first answer tells
+    the target's runner-up; the next three queries are transfer examples aimed at it. From then on one of several arms
+    moves, drawn with a chance in proportion to what it has gained a query: `climb` takes momentum steps on the
+    posterior's margin inside a trust region, with soft gradients at random views, `ods` steps ± along a random mixture
+    of a surrogate's outputs, `slope` (l∞) sets the pixels whose learnt slope promises most to the ball's other side,
+    `bump` changes one square window as Square does. What does not lower f is kept, and every answer, kept or not,
+    becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
+    the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
+    l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
+    the image are not used. Where 150 moves with a surrogate were not enough, steps along RGF's estimates, taken whether
+    f rises or falls, go on beside the arms (`walk`).
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -75,19 +78,15 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
+        for _ in range(PATIENCE - BLOCK) if search.seen else itertools.count():  # alone the arms never leave off
+            at = yield from search.move(at, rng)
+        at, arms = yield from search.block(at, Pace(), rng)
+        walk, pace = Walk.begin(x, ball, at.x, at.f), Pace()
         while True:
-            arm = at.arms.draw(rng)
-            moves = yield from search.moves(arm, at, rng)
-            before, asked = at.f, 0
-            for z in moves:
-                if torch.equal(z, at.x) and arm != "bump":
-                    continue
-                answer, asked = (yield from examine(z)), asked + 1
-                at = yield from search.learn(at, z, answer)
-                if at.x is z:
-                    break
-            at = replace(at, arms=at.arms.after(arm, (at.f - before) / max(asked, 1), won=at.f > before))
-            yield from note(arm=float(ARMS.index(arm)), gain=at.f - before)
+            if walks(pace, arms, rng):
+                at, walk, pace = yield from search.walk(at, walk, pace, rng)
+            else:
+                at, arms = yield from search.block(at, arms, rng)
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,37 @@ class _Search:
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
         arms = Arms.fresh(bool(self.seen), self.ball.norm, f, patterns)
         return _At(self.x0, f, self.seen, rows, slope, arms)
+
+    def block(self, at: _At, pace: Pace, rng: torch.Generator) -> Flow[tuple[_At, Pace]]:
+        """A block of moves, and the arms' pace after it."""
+        before = at.f
+        for _ in range(BLOCK):
+            at = yield from self.move(at, rng)
+        return at, pace.after(before, at.f, BLOCK)
+
+    def walk(self, at: _At, walk: Walk, pace: Pace, rng: torch.Generator) -> Flow[tuple[_At, Walk, Pace]]:
+        """A block of a walk, which teaches what a move teaches, and its pace after it."""
+        before = walk.f
+        for _ in range(BLOCK // (PROBES + 1)):
+            walk, answer = yield from walk.step(rng)
+            yield from note(arm=float(len(ARMS)), gain=walk.f - at.f)
+            at = yield from self.learn(at, walk.x, answer)
+        return at, walk, pace.after(before, walk.f, BLOCK)
+
+    def move(self, at: _At, rng: torch.Generator) -> Flow[_At]:
+        """One move of the arm that is drawn."""
+        arm = at.arms.draw(rng)
+        moves = yield from self.moves(arm, at, rng)
+        before, asked = at.f, 0
+        for z in moves:
+            if torch.equal(z, at.x) and arm != "bump":
+                continue
+            answer, asked = (yield from examine(z)), asked + 1
+            at = yield from self.learn(at, z, answer)
+            if at.x is z:
+                break
+        yield from note(arm=float(ARMS.index(arm)), gain=at.f - before)
+        return replace(at, arms=at.arms.after(arm, (at.f - before) / max(asked, 1), won=at.f > before))
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""

@@ -1,0 +1,91 @@
+"""Steps along RGF's estimates, taken whether f rises or falls: what the attack `dowse` turns to in a long search."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dowse.core.flow import Answer, Flow, examine
+from dowse.estimators.rgf import RGF, State
+from dowse.maths.geometry import Ball
+
+PATIENCE = 150  # moves of the arms before the first step
+BLOCK = 44  # queries after which it is asked anew who goes on: four steps, or so many moves
+TRIALS = 2  # blocks that a walk has before it is judged
+LEAST = 0.15  # chance that neither falls below
+NEWEST = 0.5  # share of the newest block in a running mean
+PROBES = 10  # q of an estimate
+COARSE = 56  # a side of the small images that the probes of larger ones are drawn from
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Which share of what is missing, −f, a block has gained a query: the running mean over blocks.
+
+    Attributes:
+        speed: That mean.
+        blocks: How many there were.
+    """
+
+    speed: float = 0.0
+    blocks: int = 0
+
+    def after(self, before: float, f: float, queries: int) -> "Pace":
+        """With a block of so many queries more, in which f rose from `before` to f.
+
+        >>> Pace().after(-2.0, -1.0, 10).after(-1.0, -1.0, 10).speed
+        0.025
+        """
+        new = (f - before) / max(-before, 1e-12) / max(queries, 1)
+        return Pace(new if not self.blocks else self.speed + NEWEST * (new - self.speed), self.blocks + 1)
+
+
+def walks(walk: Pace, arms: Pace, rng: torch.Generator) -> bool:
+    """Whether the next block is the walk's, with a chance in proportion to its pace.
+
+    >>> walks(Pace(), Pace(1.0, 1), torch.Generator())  # it has yet to be tried
+    True
+    """
+    if walk.blocks < TRIALS:
+        return True
+    fast, other = max(walk.speed, 0.0), max(arms.speed, 0.0)
+    chance = fast / (fast + other) if fast + other > 0 else 0.5
+    return float(torch.rand((), generator=rng)) < min(max(chance, LEAST), 1 - LEAST)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Where a walk stands.
+
+    Attributes:
+        x0: The image, (*s).
+        ball: The ball around it.
+        x: The last point, (*s), which is not the best one.
+        f: f there.
+        state: The estimator's.
+    """
+
+    x0: Tensor
+    ball: Ball
+    x: Tensor
+    f: float
+    state: State
+
+    @classmethod
+    def begin(cls, x0: Tensor, ball: Ball, x: Tensor, f: float) -> "Walk":
+        """From x, (*s), inside the ball around x0."""
+        return cls(x0, ball, x, f, _estimator(x0).init(x0))
+
+    def step(self, rng: torch.Generator) -> Flow[tuple["Walk", Answer]]:
+        """One estimate and one step; where it leads, and the answer about it. Cost: q + 1 queries."""
+        estimator = _estimator(self.x0)
+        ĝ, state = yield from estimator.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
+        η = estimator.default_step(self.ball)
+        x = self.ball.project(self.x + η * self.ball.steepest(ĝ), self.x0)  # Eq. (3)
+        answer = yield from examine(x)
+        return replace(self, x=x, f=float(answer.loss[0]), state=state), answer
+
+
+def _estimator(x0: Tensor) -> RGF:
+    """Probes of the whole image where it is small, otherwise of the data-dependent prior's space."""
+    return RGF(q=PROBES, subspace=None if max(x0.shape[1:]) <= COARSE else COARSE)
