@@ -102,20 +102,21 @@ def test_steps_climb_a_plane_to_the_balls_rim():
     assert walk.f + 9.0 > 0.6 * ball.eps * float(w.norm())
 
 
-def test_walks_come_after_many_moves_and_with_a_surrogate_only():
-    helped = noted(surrogate=Tanh(7, near=Tanh(seed=5), apart=3.0), budget=450)
+def test_walks_come_after_many_moves_in_l2_and_with_a_surrogate_only():
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=3.0)
+    helped = noted(surrogate=surrogate, budget=320)
     assert helped.index(WALKING) == PATIENCE
     assert helped[PATIENCE : PATIENCE + TRIALS * (BLOCK // (PROBES + 1))].count(WALKING) == TRIALS * (
         BLOCK // (PROBES + 1)
     )
-    assert WALKING not in noted(budget=450)
+    assert WALKING not in noted(budget=320)
+    assert WALKING not in noted(surrogate=surrogate, norm="linf", budget=320)
 
 
-@pytest.mark.parametrize("norm", ["l2", "linf"])
-@pytest.mark.parametrize("budget", [205, 217, 300])
-def test_a_walk_is_paid_for_like_everything_else(norm, budget):
+@pytest.mark.parametrize("budget", [205, 260])
+def test_a_walk_is_paid_for_like_everything_else(budget):
     target = Counter(Tanh(seed=5))
-    settings = {"method": "dowse", "norm": norm, "eps": 1e-4, "budget": budget}
-    result = dowse.attack(target, pictures(2, seed=6), surrogate=Tanh(7, near=Tanh(seed=5), apart=3.0), **settings)
+    settings = {"method": "dowse", "eps": 1e-4, "budget": budget}
+    result = dowse.attack(target, pictures(1, seed=6), surrogate=Tanh(7, near=Tanh(seed=5), apart=3.0), **settings)
     assert int(result.queries.max()) <= budget
     assert target.rows == int(result.sent.sum())

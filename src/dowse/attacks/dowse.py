@@ -46,8 +46,8 @@ class Dowse(Attack):
     becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
     the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
     l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
-    the image are not used. Where 150 moves with a surrogate were not enough, steps along RGF's estimates, taken whether
-    f rises or falls, go on beside the arms (`walk`).
+    the image are not used. Where 150 moves with a surrogate were not enough in l2, steps along RGF's estimates, taken
+    whether f rises or falls, go on beside the arms (`walk`).
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -78,7 +78,8 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
-        for _ in range(PATIENCE - BLOCK) if search.seen else itertools.count():  # alone the arms never leave off
+        walking = search.seen and ball.norm == "l2"  # elsewhere the arms by themselves are ahead
+        for _ in range(PATIENCE - BLOCK) if walking else itertools.count():
             at = yield from search.move(at, rng)
         at, arms = yield from search.block(at, Pace(), rng)
         walk, pace = Walk.begin(x, ball, at.x, at.f), Pace()
