@@ -15,7 +15,7 @@ from dowse.attacks.base import Attack
 from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
 from dowse.attacks.ripple import rippled
 from dowse.attacks.square import Square, moved_mass, painted
-from dowse.attacks.walk import BLOCK, PATIENCE, PROBES, Pace, Walk, walks
+from dowse.attacks.walk import BLOCK, PATIENCE, PROBES, Pace, Walk, pays, walks
 from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
@@ -46,8 +46,8 @@ class Dowse(Attack):
     becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
     the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
     l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
-    the image are not used. Where 150 moves with a surrogate were not enough in l2, steps along RGF's estimates, taken
-    whether f rises or falls, go on beside the arms (`walk`).
+    the image are not used. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
+    RGF's estimates, taken whether f rises or falls, go on beside the arms (`walk`).
 
     Attributes:
         compute: Surrogate gradients a climbed query; more of them cost seconds, not queries.
@@ -78,8 +78,7 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
-        walking = search.seen and ball.norm == "l2"  # elsewhere the arms by themselves are ahead
-        for _ in range(PATIENCE - BLOCK) if walking else itertools.count():
+        for _ in range(PATIENCE - BLOCK) if search.seen and pays(x, ball.norm) else itertools.count():
             at = yield from search.move(at, rng)
         at, arms = yield from search.block(at, Pace(), rng)
         walk, pace = Walk.begin(x, ball, at.x, at.f), Pace()

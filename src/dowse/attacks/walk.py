@@ -15,7 +15,19 @@ TRIALS = 2  # blocks that a walk has before it is judged
 LEAST = 0.15  # chance that neither falls below
 NEWEST = 0.5  # share of the newest block in a running mean
 PROBES = 10  # q of an estimate
-COARSE = 56  # a side of the small images that the probes of larger ones are drawn from
+SMALL = 56  # a side up to which so few probes tell enough
+
+
+ESTIMATOR = RGF(q=PROBES)
+
+
+def pays(x0: Tensor, norm: str) -> bool:
+    """Whether walks were seen to pay beside arms with a surrogate, for images like x0, (C, H, W): small ones, in l2.
+
+    >>> pays(torch.zeros(3, 32, 32), "l2"), pays(torch.zeros(3, 224, 224), "l2"), pays(torch.zeros(3, 32, 32), "linf")
+    (True, False, False)
+    """
+    return norm == "l2" and max(x0.shape[1:]) <= SMALL
 
 
 @dataclass(frozen=True)
@@ -74,18 +86,12 @@ class Walk:
     @classmethod
     def begin(cls, x0: Tensor, ball: Ball, x: Tensor, f: float) -> "Walk":
         """From x, (*s), inside the ball around x0."""
-        return cls(x0, ball, x, f, _estimator(x0).init(x0))
+        return cls(x0, ball, x, f, ESTIMATOR.init(x0))
 
     def step(self, rng: torch.Generator) -> Flow[tuple["Walk", Answer]]:
         """One estimate and one step; where it leads, and the answer about it. Cost: q + 1 queries."""
-        estimator = _estimator(self.x0)
-        ĝ, state = yield from estimator.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
-        η = estimator.default_step(self.ball)
+        ĝ, state = yield from ESTIMATOR.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
+        η = ESTIMATOR.default_step(self.ball)
         x = self.ball.project(self.x + η * self.ball.steepest(ĝ), self.x0)  # Eq. (3)
         answer = yield from examine(x)
         return replace(self, x=x, f=float(answer.loss[0]), state=state), answer
-
-
-def _estimator(x0: Tensor) -> RGF:
-    """Probes of the whole image where it is small, otherwise of the data-dependent prior's space."""
-    return RGF(q=PROBES, subspace=None if max(x0.shape[1:]) <= COARSE else COARSE)
