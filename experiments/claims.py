@@ -85,9 +85,12 @@ def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[lis
     for words, pages, better, other in CLAIMS:
         for page in pages:
             differences: dict[str, dict[str, float]] = {}
+            compared: set[tuple[int, ...]] = set()
             for target, cells in tables.get(page, {}).items():
                 rows = [begun(cells[row]) for row in (better, other) if row in cells]
-                if len(rows) == 2 and (both := common(*rows)):
+                cells_themselves = tuple(id(one) for row in rows for one in row)
+                if len(rows) == 2 and cells_themselves not in compared and (both := common(*rows)):
+                    compared.add(cells_themselves)  # columns that differ by a surrogate share the rows that use none
                     first, second = (costs(row, both) for row in rows)
                     paired, name = compare(first, second), names.get(target, target)
                     means = [[_mean(one, both) for one in row] for row in rows]
@@ -101,6 +104,37 @@ def lines_of(tables: Mapping[str, Cells], names: Mapping[str, str]) -> tuple[lis
                 photographs = {image for by_image in differences.values() for image in by_image}
                 pooled.append(Together(words, page, len(photographs), whole_image_p(list(differences.values()))))
     return lines, pooled
+
+
+def grown(
+    lines: Sequence[Line], pooled: Sequence[Together], written: Iterable[Mapping[str, str]]
+) -> tuple[list[Line], list[Together]]:
+    """Lines, and those that a page has written about other claims, pages and targets, in the order of CLAIMS.
+
+    Their numbers are all that is left of rows that are gone; so where there is one, targets are not taken together.
+    """
+    new = {(line.claim, line.page, line.target): line for line in lines}
+    old = {(line.claim, line.page, line.target): line for line in map(_read, written)}
+    known, of_counts = {**old, **new}, {at[:2] for at in old.keys() - new.keys()}
+    order = [(claim, page) for claim, pages, *_ in CLAIMS for page in pages]
+    targets = list(dict.fromkeys(target for *_, target in known))
+    found = [known[*at, target] for at in order for target in targets if (*at, target) in known]
+    return found, [one for one in pooled if (one.claim, one.page) not in of_counts]
+
+
+def _read(row: Mapping[str, str]) -> Line:
+    """A line from the numbers that `_cells` wrote."""
+    fewer, more, _ = (int(part) for part in row["fewer / more / equal"].split(" / "))
+    (mean, seeds), (other, its_seeds) = map(_mean_and_seeds, row["queries"].split(" against "))
+    page = f"table{row['table']}" if row["table"].isdecimal() else row["table"]
+    images = int(row["images"])
+    return Line(row["claim"], page, row["target"], images, (mean, other), fewer, more, (seeds, its_seeds))
+
+
+def _mean_and_seeds(words: str) -> tuple[float, list[float]]:
+    """From "210 (200, 220)" or "210": the mean, and those of single seeds."""
+    mean, _, seeds = words.rstrip(")").partition(" (")
+    return float(mean), [float(seed) for seed in seeds.split(", ")] if seeds else []
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -3,19 +3,20 @@
 python experiments/results.py out/here
 python experiments/results.py docs/results/rows/here.jsonl      # or a file that `dowse pack out/here` wrote
 
-A page that the store has nothing of stays as it is, and so does that of the claims where a table of theirs is missing.
+A page grows: a page, a cell or a line of the claims that the store has nothing of stays as it is (`pages.py`).
 Packed rows have no traces, which the page of the prior stands on: where one is missing, that page stays too.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any
 
 import claims
-from claims import Cells, Seeds
+import pages
+from claims import Cells, Seeds, begun
 from ratios import ratios
 
 from dowse.core.summary import summarize
@@ -41,20 +42,21 @@ LEGEND = (
     "Cells are ASR [95 % interval] / AVG. Q of successes / median with failures infinite (images attacked), and the "
     "least and most of ASR / AVG. Q where there are several seeds; the paper's are ASR / AVG. Q."
 )
-COLUMNS = {"table1": ("table1_resnet50",)}  # experiments that add columns to another's table
+COLUMNS = {"table1": ("table1_resnet50", "inception"), "table3": ("inception",)}  # which add columns to a table
 PRIORS = ("table3", "table4", "table5", "table6")  # tables that the page of the prior stands on
+NO_CELLS: Mapping[str, Mapping[str, str]] = {}
 OTHERS = ("bandits", "inception")  # pages beside the paper's tables
 
 
 def words_of(cell: Seeds) -> str:
     """A cell in a table: success and queries with the first seed, how many images they stand for, the seeds' spread."""
-    begun = claims.begun(cell)
-    if len(begun) < 2:
+    seeds = begun(cell)
+    if len(seeds) < 2:
         return _words_of(cell[0])
-    made = [summarize(one.rows) for one in begun]
+    made = [summarize(one.rows) for one in seeds]
     shares, asked = [one.asr for one in made], [one.mean_queries for one in made]
     spread = f"{min(shares):.1%}–{max(shares):.1%} / {queries(min(asked))}–{queries(max(asked))}"
-    return f"{_words_of(cell[0])}; {len(begun)} seeds {spread}"
+    return f"{_words_of(cell[0])}; {len(seeds)} seeds {spread}"
 
 
 def _words_of(cell: Counted) -> str:
@@ -83,8 +85,9 @@ def cells_of(name: str, store: Store) -> Cells:
         columns = [spec.target]
         if len(surrogates) > 1:
             columns = [column_of(spec.target, one) for one in surrogates if spec.surrogate in ((), one)]
+        cell = cell_of(plan, store, len(source))
         for column in columns:
-            found.setdefault(column, {}).setdefault(plan.title, []).append(cell_of(plan, store, len(source)))
+            found.setdefault(column, {}).setdefault(plan.title, []).append(cell)
     return found
 
 
@@ -99,8 +102,8 @@ def cell_of(plan: PlannedRun, store: Store, total: int) -> Counted:
     return store.counted(run, plan.budget, min(plan.count or total, total - len(store.skipped(run))))
 
 
-def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator[str]:
-    """What a table is, and how, when and on what it was run."""
+def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo], notes: Sequence[str] = ()) -> Iterator[str]:
+    """What a table is, how, when and on what it was run, and the notes about cells that are not of these runs."""
     first = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").partition("\n")[0]
     yield "# " + first.removeprefix("# ").removesuffix(".")
     yield ""
@@ -110,21 +113,39 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo]) -> Iterator
     wrote = {row.session for row in rows}
     used = [one.versions.items() for one in sessions if one.id in wrote]
     versions = sorted({f"{name} {of}" for items in used for name, of in items if name != "platform"})
-    yield from (f"    dowse run experiments/here/{one}.toml --out out/here" for one in (name, *COLUMNS.get(name, ())))
+    files = name, *COLUMNS.get(name, ())
+    yield from (f"    dowse run experiments/here/{one}.toml --out out/here" for one in files)
     yield ""
     run = f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed {', '.join(map(str, seeds))}, with {', '.join(versions)}."
     yield run if rows else "Not run yet."
+    yield budgets_of(ours)
+    yield from notes
     yield LEGEND
     yield ""
 
 
-def table(ours: Cells, paper: dict[str, Any]) -> Iterator[str]:
-    """Our table beside the paper's, in Markdown."""
+def budgets_of(ours: Cells) -> str:
+    """A sentence about budgets, that of most columns first."""
+    columns: dict[int, dict[str, None]] = {}
+    for target, cells in ours.items():
+        for row in rows_of({target: cells}):
+            columns.setdefault(row.budget, {})[name_of(target)] = None
+    (first, _), *others = sorted(columns.items(), key=lambda one: -len(one[1])) or [(0, {})]
+    more = "".join(f"; {budget:,} for {', '.join(names)}" for budget, names in others)
+    return f"Budget {first:,}{more}."
+
+
+def table(ours: Cells, paper: dict[str, Any], kept: Mapping[str, Mapping[str, str]] = NO_CELLS) -> Iterator[str]:
+    """Our table beside the paper's, in Markdown; where nothing was run, what `kept` has by row and column."""
     rows = []
     for title in next(iter(ours.values())):
-        cells = [words_of(cells[title]) if title in cells else "–" for cells in ours.values()]
+        cells = [
+            words_of(cells[title]) if title in cells and begun(cells[title])
+            else pages.dagger(old) if (old := kept.get(title, {}).get(name_of(target))) else pages.NOTHING
+            for target, cells in ours.items()
+        ]  # fmt: skip
         theirs = [f"{asr:.1f}% / {asked}" for asr, asked in paper["rows"].get(title, ())]
-        rows.append((title, *cells, *(theirs or ["–"] * len(paper["columns"]))))
+        rows.append((title, *cells, *(theirs or [pages.NOTHING] * len(paper["columns"]))))
     heads = (*map(name_of, ours), *(f"paper: {name.strip()}" for name in paper["columns"]))
     yield from table_lines(("method", *heads), rows)
 
@@ -207,19 +228,23 @@ def main(folder: str) -> None:
         else:
             write("prior", priors(tables, store))
     for name, others in COLUMNS.items():
-        more = {target: cells for one in others for target, cells in tables.pop(one).items()}
+        more = {target: cells for one in others for target, cells in tables[one].items()}
         tables[name] = {**tables[name], **more}
+    del tables["table1_resnet50"]  # whose only page is Table 1
     for name, ours in tables.items():
         if not rows_of(ours):
             stays(name, "nothing of it is in the store")
             continue
-        lines = (*heading(name, ours, sessions), *table(ours, in_paper(name, paper)))
+        old = pages.lines_of(RESULTS / f"{name}.md")
+        lines = *heading(name, ours, sessions, pages.notes(old)), *table(ours, in_paper(name, paper), pages.cells(old))
         write(name, (*lines, *ratios(ours)) if name == "inception" else lines)
-    if asked := gone & {page for _, pages, *_ in claims.CLAIMS for page in pages}:
-        stays("claims", f"nothing of {', '.join(sorted(asked))} is in the store")
-        return
     called = {target: name_of(target) for cells in tables.values() for target in cells}
-    write("claims", claims.page(*claims.lines_of(tables, called)))
+    said = claims.lines_of(tables, called)
+    if not any(said):
+        stays("claims", "nothing of them is in the store")
+        return
+    old = pages.lines_of(RESULTS / "claims.md")
+    write("claims", claims.page(*claims.grown(*said, pages.rows(old, "claim", "")), pages.notes(old)))
 
 
 def rows_of(ours: Cells) -> list[Row]:

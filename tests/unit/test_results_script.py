@@ -1,5 +1,6 @@
 """experiments/results.py: cells, headings and claims as docs/results shows them."""
 
+import doctest
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -167,21 +168,65 @@ def test_pages_that_a_store_cannot_fill_stay_as_they_are(
 
     def cells(name: str, store: Store) -> dict[str, dict[str, list[Counted]]]:
         there = {one.title: [cell(store, number, 3)] for number, one in enumerate(made)}
-        return {"net": there if name in there_are else {one.title: [EMPTY] for one in made}}
+        return {"net": there} if name in there_are else {}
 
     monkeypatch.setattr(results, "RESULTS", pages)
     monkeypatch.setattr(results, "cells_of", cells)
     there_are = {"table3"}
     results.main(str(file))
-    assert sorted(page.name for page in pages.glob("*.md")) == ["table3.md"]
+    assert sorted(page.name for page in pages.glob("*.md")) == ["claims.md", "table3.md"]
     assert "prior.md stays as it is: nothing of table4, table5, table6 is in the store" in capsys.readouterr().err
     there_are |= {*results.PRIORS, "table1", "table2", "bandits"}
     results.main(str(file))
     assert not (pages / "prior.md").exists()
-    assert (pages / "claims.md").exists()
     assert "prior.md stays as it is: 24 images have no trace" in capsys.readouterr().err
     results.main(str(tmp_path / "store"))
     assert "| 3 | net | 3 | 0.0200" in (pages / "prior.md").read_text()
+
+
+def test_the_examples_of_pages_run(results: ModuleType) -> None:
+    assert not doctest.testmod(results.pages).failed
+
+
+def test_a_cell_whose_rows_are_gone_stays_with_a_dagger(results: ModuleType, store: Store) -> None:
+    page = ["† Run long ago.", "", "| method | net | other net |", "|---|---|---|", "| better | 50% | – |"]
+    page += ["| other | 60% † | 70% |", "", "| method | net |", "|---|---|", "| better | of another table |"]
+    ours = {"net": {"better": [EMPTY], "other": [EMPTY]}, "other net": {"better": [EMPTY], "other": [cell(store, 1)]}}
+    better, other = list(results.table(ours, {"columns": [], "rows": {}}, results.pages.cells(page)))[2:]
+    assert better == "| better | 50% † | – |"
+    assert other == f"| other | 60% † | {results.words_of([cell(store, 1)])} |"
+    assert results.pages.notes(page) == ["† Run long ago."]
+
+
+def test_columns_that_differ_by_a_surrogate_count_the_rows_that_use_none_once(
+    claims: ModuleType, store: Store, first_claim: None
+) -> None:
+    cells = cells_of(store)
+    lines, pooled = claims.lines_of({"table1": {"net by one": cells, "net by another": dict(cells)}}, {})
+    assert [line.target for line in lines] == ["net by one"]
+    assert not pooled
+
+
+def test_claims_keep_the_lines_whose_rows_are_gone(claims: ModuleType, results: ModuleType, first_claim: None) -> None:
+    def line(target: str, fewer: int, seeds: tuple[list[float], list[float]] = ([], [])) -> object:
+        return claims.Line("first", "table1", target, 20, (10.0, 20.0), fewer, 20 - fewer, seeds)
+
+    old = [line("a", 12), line("b", 15, ([9.0, 11.0], [20.0]))]
+    written = list(results.pages.rows(list(claims.page(old)), "claim", ""))
+    together = [claims.Together("first", "table1", 20, 0.5)]
+    lines, pooled = claims.grown([line("a", 13), line("c", 20)], together, written)
+    assert lines == [line("a", 13), old[1], line("c", 20)]
+    assert pooled == []  # of b there are no rows to turn
+    assert claims.grown(lines, together, written) == (lines, together)
+
+
+def test_a_page_says_its_budgets(results: ModuleType, tmp_path: Path) -> None:
+    with Store(make_store(tmp_path / "a", [Made("a", [10])])) as one:
+        most = {"net": {"a": [cell(one, 0, 1)]}, "other": {"a": [cell(one, 0, 1)]}, "none": {"a": [EMPTY]}}
+    with Store(make_store(tmp_path / "b", [Made("a", [10])], budget=2000)) as two:
+        more = {"third": {"a": [two.counted(two.runs()[0].id, 2000, 1)]}}
+    assert results.budgets_of(most) == "Budget 1,000."
+    assert results.budgets_of(most | more) == "Budget 1,000; 2,000 for third."
 
 
 def test_a_heading_says_command_date_seed_and_versions(results: ModuleType, store: Store) -> None:
