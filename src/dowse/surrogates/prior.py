@@ -55,7 +55,7 @@ class SurrogatePrior(Prior):
         self.own_classes: int | None = None
 
     def learn_classes(self, like: Tensor) -> None:
-        """Look at its number of classes before any query, in a pass of its own; like is one image, (*s).
+        """Look at its number of classes before any query, in a pass of its own and back; like is one image, (*s).
 
         InputError if it fails, as it would at the first gradient, when queries were spent.
         """
@@ -64,12 +64,13 @@ class SurrogatePrior(Prior):
                 warnings.simplefilter("ignore")
                 x = self._there(like.detach().unsqueeze(0)).clone().requires_grad_()
                 scores = checked_scores(self._forward(x, torch.zeros(1, dtype=torch.int64)), 1)
+                gradient = torch.autograd.grad(scores.sum(), x, allow_unused=True)[0] if scores.requires_grad else None
         except Exception as error:
             raise InputError(
                 f"the surrogate {self.target.name} fails on images like these, {tuple(like.shape)}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if not scores.requires_grad:
+        if gradient is None:
             raise InputError(
                 f"the surrogate {self.target.name} has no gradient: it detaches its scores from the image. Use another"
             )
