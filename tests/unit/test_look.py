@@ -1,5 +1,6 @@
 """look, pull and opening: what a surrogate shows of itself, its gradients, and how an attack learns how it began."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,6 +202,22 @@ def test_each_surrogate_has_its_own_size_and_smoothing():
 def test_weights_of_another_length_are_refused():
     with pytest.raises(dowse.InputError, match=r"each of 4 values, got \(3,\)"):
         ask(NEAR, [Pull(PICTURES[0], {0: Weights(random(3))})])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_a_surrogate_says_is_finite(bad):
+    """A class that a surrogate masks stands as low as its lowest; nothing is known of what is not finite throughout."""
+    scores = torch.tensor([[3.0, bad, -1.0, 2.0], [bad, bad, bad, bad]], dtype=torch.float64)
+
+    class Masked(Linear):
+        def forward(self, x):
+            return torch.where(scores.isfinite(), super().forward(x) * 0, 0) + scores[: len(x)]
+
+    net = SurrogatePrior(Masked(torch.ones(4, 48, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)), CE)
+    net.batch_size = 2
+    first, second = net.see(PICTURES[:2], torch.zeros(2, dtype=torch.int64))
+    assert first.logits.tolist() == first.features.tolist() == [3.0, -1.0, -1.0, 2.0]
+    assert second.logits.tolist() == [0.0] * 4
 
 
 def test_a_gradient_that_is_not_finite_counts_as_zero():

@@ -291,8 +291,9 @@ class _Search:
 def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
     """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query.
 
-    Where there are few classes that says little, for a good one errs and a useless one is right too often.
+    Where there are few classes that says little, for a good one errs and a useless one is right too often. A class that
+    stands level with the label counts as one before it: a surrogate that says nothing knows nothing.
     """
     first = round(RECOGNISED * len(known.answer.scores[0]))
-    above = [int((one.logits > one.logits[known.label]).sum()) for one in seen.values()]
-    return any(rank < first or first < 2 for rank in above)
+    before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]
+    return any(rank < first or first < 2 for rank in before)

@@ -250,5 +250,10 @@ class SurrogatePrior(Prior):
 
 
 def _told(values: Tensor) -> Tensor:
-    """What an attack is told, (n, K) float64 on the CPU, no part of any graph."""
-    return values.detach().to("cpu", torch.float64)
+    """What an attack is told, (n, K) float64 on the CPU, no part of any graph: what is not finite is a row's least."""
+    told = values.detach().to("cpu", torch.float64)
+    if math.isfinite(told.sum()):
+        return told
+    finite = told.isfinite()
+    least = told.where(finite, math.inf).amin(1, keepdim=True)
+    return told.where(finite, least.where(least.isfinite(), 0.0))
