@@ -27,6 +27,9 @@ class Prior:
     def check_label(self, label: int) -> None:
         """Raise InputError if it knows that one of the target's labels is none of its classes; before any query."""
 
+    def expect(self, classes: int) -> None:
+        """From now on the target is known to have so many classes; told before any question is asked."""
+
     def pass_size(self, question: PriorAt | Look | Pull) -> int:
         """How many images' questions of the kind share a pass that is filled up with copies; 1 if none is."""
         return max((one.pass_size(question) for one in self.surrogates if one is not self), default=1)

@@ -32,7 +32,7 @@ class SurrogatePrior(Prior):
         surrogate: The net, its size, class offset and smoothing.
         objective: The attack's objective; its loss is taken of the surrogate's logits.
         batch_size: The most rows of one forward and backward pass; None chooses by the image's size.
-        classes: How many the target has, if that is known.
+        classes: How many the target has, if that is known; it is told otherwise as soon as an answer shows it.
     """
 
     def __init__(
@@ -81,6 +81,10 @@ class SurrogatePrior(Prior):
         """Raise InputError if one of the target's labels is none of its classes, as far as these are known."""
         if self.own_classes is not None:
             self._check_labels(torch.tensor([label]), self.own_classes)
+
+    def expect(self, classes: int) -> None:
+        """Give what it says by the numbers of so many classes from now on."""
+        self.classes = classes
 
     def pass_size(self, question: PriorAt | Look | Pull) -> int:
         """How many images' questions of the kind share a pass."""
