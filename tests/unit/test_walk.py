@@ -113,6 +113,21 @@ def test_walks_come_after_many_moves_in_l2_and_with_a_surrogate_only():
     assert WALKING not in noted(surrogate=surrogate, norm="linf", budget=320)
 
 
+def test_on_the_grid_every_probe_is_another_image():
+    x, probes = (pictures(1, seed=6) * 255).round() / 255, []
+
+    class Probes(dowse.Observer):
+        def answered(self, task, query, reply):
+            if not query.candidate:
+                probes.extend(query.points.clone())
+
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=3.0)
+    settings = {"eps": 0.02, "budget": 260, "quantize": True, "observers": [Probes()]}
+    dowse.attack(Tanh(seed=5), x, surrogate=surrogate, **settings)
+    assert len(probes) >= 2 * PROBES
+    assert len(torch.stack(probes).flatten(1).unique(dim=0)) == len(probes)
+
+
 @pytest.mark.parametrize("budget", [205, 260])
 def test_a_walk_is_paid_for_like_everything_else(budget):
     target = Counter(Tanh(seed=5))
