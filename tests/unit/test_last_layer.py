@@ -128,6 +128,21 @@ def test_a_target_that_tells_its_classes_with_an_answer_only_goes_with_surrogate
     assert result.queries.tolist() == [20]
 
 
+@pytest.mark.parametrize("surrogates", [0, 1])
+@pytest.mark.parametrize(("norm", "eps"), [("l2", 1e-3), ("linf", 1e-4)])
+def test_a_grey_image_is_not_asked_about_twice(surrogates, norm, eps):
+    shape, asked = (1, 28, 28), []
+
+    class Points(dowse.Observer):
+        def answered(self, task, query, reply):
+            asked.append(query.points.clone())
+
+    target = Tanh(seed=5, shape=shape)
+    settings = {"surrogate": [Tanh(seed=7, near=target, shape=shape)] * surrogates or None, "norm": norm, "eps": eps}
+    dowse.attack(target, pictures(1, shape=shape), budget=25, observers=[Points()], **settings)
+    assert len(torch.cat(asked).flatten(1).unique(dim=0)) == len(asked) == 25
+
+
 def test_flat_scores_do_not_stop_it():
     def flat(x):
         return torch.tensor([[0.7, 0.1, 0.1, 0.1]]).repeat(len(x), 1)

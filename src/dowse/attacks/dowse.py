@@ -208,9 +208,17 @@ class _Search:
             return (self.ball.project(z, self.x0),)
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
-            return (self.ball.project(self.x0 + step, self.x0),)
+            z = self.ball.project(self.x0 + step, self.x0)
+            return () if self._grey_again(z, at) else (z,)
         propose = moved_mass if self.ball.norm == "l2" else painted
         return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
+
+    def _grey_again(self, z: Tensor, at: _At) -> bool:
+        """Whether a pattern of a grey image, (*s), was asked about: a checkerboard of one colour has two forms only.
+
+        One of three colours has eight, and is asked about again where it is drawn again: stored runs were made so.
+        """
+        return len(self.x0) == 1 and any(torch.equal(self._moved(z), row.x) for row in at.rows.rows)
 
     def _side(self, at: _At) -> int:
         """The side of the next window, as in Square."""
