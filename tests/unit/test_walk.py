@@ -7,6 +7,7 @@ import dowse
 from dowse.attacks.arms import ARMS
 from dowse.attacks.walk import BLOCK, LEAST, PATIENCE, PROBES, TRIALS, Pace, Walk, walks
 from dowse.core.flow import Query
+from dowse.estimators.rgf import RGF
 from dowse.maths.geometry import L2, Linf
 from tests.nets import Tanh, generator
 from tests.support import Counter, canned, pictures
@@ -87,6 +88,13 @@ def test_a_step_is_taken_though_f_falls(ball):
     assert walk.f < 0
     assert torch.equal(walk.x, asked[-1].points[0])
     assert float(ball.distance(walk.x[None], x0)) <= ball.eps
+
+
+@pytest.mark.parametrize("ball", [L2(0.5), Linf(0.05)], ids=["l2", "linf"])
+def test_where_f_is_flat_a_step_goes_somewhere_all_the_same(ball):
+    x0 = pictures(1)[0]
+    walk, _ = step(Walk.begin(x0, ball, x0, -1.0), lambda points: torch.full((len(points),), -1.0).double())
+    assert float(ball.distance(walk.x[None], x0)) == pytest.approx(RGF().default_step(ball))
 
 
 def test_steps_climb_a_plane_to_the_balls_rim():

@@ -9,6 +9,7 @@ from dowse.core.flow import Answer, Flow, examine
 from dowse.estimators.rgf import RGF, State
 from dowse.maths.geometry import Ball
 from dowse.maths.grid import LEVEL, GridBall
+from dowse.maths.sampling import is_zero, sphere
 
 PATIENCE = 150  # moves of the arms before the first step
 BLOCK = 44  # queries after which it is asked anew who goes on: four steps, or so many moves
@@ -94,8 +95,12 @@ class Walk:
         return cls(x0, ball, x, f, estimator, estimator.init(x0))
 
     def step(self, rng: torch.Generator) -> Flow[tuple["Walk", Answer]]:
-        """One estimate and one step; where it leads, and the answer about it. Cost: q + 1 queries."""
+        """One estimate and one step, at random where f is flat; where it leads, and the answer about it.
+
+        Cost: q + 1 queries, and what it takes to find a σ at which f moves.
+        """
         ĝ, state = yield from self.estimator.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
+        ĝ = sphere(1, self.x, rng)[0] if is_zero(ĝ) else ĝ
         η = self.estimator.default_step(self.ball)
         x = self.ball.project(self.x + η * self.ball.steepest(ĝ), self.x0)  # Eq. (3)
         answer = yield from examine(x)
