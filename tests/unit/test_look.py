@@ -10,7 +10,7 @@ from torch import nn
 
 import dowse
 from dowse.core.flow import Look, PriorAt, Pull, Seen, Weights, check, look, opening, prior_at, pull
-from dowse.core.prior import answer_all
+from dowse.core.prior import Prior, answer_all
 from dowse.defences import Randomization
 from dowse.maths.losses import Objective
 from dowse.surrogates.ensemble import Ensemble
@@ -18,7 +18,7 @@ from dowse.surrogates.given import as_prior
 from dowse.surrogates.prior import SurrogatePrior
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, resized
-from tests.support import SHAPE, Linear, Tanh, generator, labels_of, pictures
+from tests.support import SHAPE, Counter, Linear, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)
 NEAR = Tanh(1, near=TARGET)
@@ -254,6 +254,21 @@ def test_a_prior_of_the_users_own_answers_prior_at_and_says_what_it_lacks():
             dowse.attack(TARGET, PICTURES[:1], LABELS[:1], method=Asking((question,), []), **run)
     with pytest.raises(dowse.InputError, match="give surrogate="):
         dowse.attack(TARGET, PICTURES[:1], LABELS[:1], method=Asking((look,), []), eps=0.1, budget=5)
+
+
+class DerivedOnlyGradients(Prior):
+    def gradient(self, x, labels, turns=None):
+        return torch.ones_like(x)
+
+
+@pytest.mark.parametrize("method", ["dowse", "gfcs", "simba-ods", "ods-rgf", "prgf-span", "bases", "pbo"])
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [NEAR, one]], ids=["one", "two"])
+@pytest.mark.parametrize("opaque", [OnlyGradients, DerivedOnlyGradients])
+def test_a_method_that_looks_inside_refuses_it_before_any_query(method, wrap, opaque):
+    target = Counter(TARGET)
+    with pytest.raises(dowse.InputError, match="OnlyGradients gives gradients of f only"):
+        dowse.attack(target, PICTURES, LABELS, method=method, surrogate=wrap(opaque()), budget=20)
+    assert target.rows == 0
 
 
 @pytest.mark.parametrize("targeted", [False, True])

@@ -60,6 +60,7 @@ class Dowse(Attack):
     paper = "this project, docs/method.md"
     cost = "1 a step"
     uses_surrogate = True
+    looks_inside = True
     loss = "margin"
 
     compute: int = 10
