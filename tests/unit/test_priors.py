@@ -262,6 +262,13 @@ class Overwritten(Linear):
         return z
 
 
+class Alone(Linear):
+    """Takes one image at a time, as some networks are exported."""
+
+    def forward(self, x):
+        return super().forward(x.view(1, *SHAPE))
+
+
 def identity(kind):
     return kind(torch.eye(4, 48, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
 
@@ -284,6 +291,7 @@ def identity(kind):
         (lambda: prior([NEAR, Tanh(0, dtype=torch.float32)]), "the surrogate is torch.float32"),
         (lambda: prior(Jpeg(NEAR)), "Jpeg has no gradient"),
         (lambda: prior(identity(Detached)), "Detached has no gradient: it detaches"),
+        (lambda: prior(identity(Alone)), r"Alone fails on images like these, .* is invalid for input of size 384"),
         (lambda: prior([NEAR, identity(Overwritten)]), "Overwritten fails on images like these.* inplace operation"),
         (lambda: prior("dowse:no_such_net"), "no classifier is named"),
     ],

@@ -55,15 +55,16 @@ class SurrogatePrior(Prior):
         self.own_classes: int | None = None
 
     def learn_classes(self, like: Tensor) -> None:
-        """Look at its number of classes before any query, in a pass of its own and back; like is one image, (*s).
+        """Look at its number of classes before any query, in a pass like all others and back; like is one image, (*s).
 
         InputError if it fails, as it would at the first gradient, when queries were spent.
         """
         try:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
-                x = self._there(like.detach().unsqueeze(0)).clone().requires_grad_()
-                scores = checked_scores(self._forward(x, torch.zeros(1, dtype=torch.int64)), 1)
+                there = self._there(like.detach().unsqueeze(0))
+                x = filled(there, self._fixed(there)).clone().requires_grad_()
+                scores = checked_scores(self._forward(x, torch.zeros(len(x), dtype=torch.int64)), len(x))
                 gradient = torch.autograd.grad(scores.sum(), x, allow_unused=True)[0] if scores.requires_grad else None
         except Exception as error:
             raise InputError(
