@@ -210,16 +210,9 @@ class _Search:
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
             z = self.ball.project(self.x0 + step, self.x0)
-            return () if self._grey_again(z, at) else (z,)
+            return () if len(z) == 1 and at.rows.about(self._moved(z)) else (z,)  # grey, it has two forms only
         propose = moved_mass if self.ball.norm == "l2" else painted
         return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
-
-    def _grey_again(self, z: Tensor, at: _At) -> bool:
-        """Whether a pattern of a grey image, (*s), was asked about: a checkerboard of one colour has two forms only.
-
-        One of three colours has eight, and is asked about again where it is drawn again: stored runs were made so.
-        """
-        return len(self.x0) == 1 and any(torch.equal(self._moved(z), row.x) for row in at.rows.rows)
 
     def _side(self, at: _At) -> int:
         """The side of the next window, as in Square."""
@@ -300,9 +293,8 @@ class _Search:
 def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
     """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query.
 
-    Where there are few classes that says little, for a good one errs and a useless one is right too often. A class that
-    stands level with the label counts as one before it: a surrogate that says nothing knows nothing.
+    Where there are few classes that says little, for a good one errs and a useless one is right too often.
     """
     first = round(RECOGNISED * len(known.answer.scores[0]))
-    before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]
+    before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]  # or level
     return any(rank < first or first < 2 for rank in before)
