@@ -95,6 +95,8 @@ class Run:
             surrogate, objective, like, combine=settings.combine, batch_size=settings.batch_size,
             classes=self.oracle.classes,
         )  # fmt: skip
+        if self.prior is not None and self.attack.looks_inside:
+            self.prior.check_transparent()
         if self.prior is None and self.attack.needs_surrogate:
             raise InputError(f"method {self.attack.name!r} needs a surrogate: give surrogate=, a white-box module")
 

@@ -113,6 +113,36 @@ def test_without_a_surrogate_it_learns_from_a_smaller_image(surrogates, learnt_f
     assert {one.x.numel() for rows in fitted for one in rows.rows} == {learnt_from}
 
 
+@pytest.mark.filterwarnings("ignore::dowse.errors.TargetNote")
+@pytest.mark.parametrize("classes", [3, 6])
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: [net, Tanh(7)]], ids=["one", "two"])
+def test_a_target_that_tells_its_classes_with_an_answer_only_goes_with_surrogates_of_others(classes, wrap):
+    target = Tanh(seed=5)
+
+    def listed(x):
+        return target(x).tolist()
+
+    x, surrogate = pictures(1, seed=6), wrap(Tanh(9, classes=classes))
+    with pytest.warns(UserWarning, match=f"the surrogate has {classes} classes, the target 4"):
+        result = dowse.attack(listed, x, [int(target(x).argmax())], surrogate=surrogate, eps=1e-3, budget=20)
+    assert result.queries.tolist() == [20]
+
+
+@pytest.mark.parametrize("surrogates", [0, 1])
+@pytest.mark.parametrize(("norm", "eps"), [("l2", 1e-3), ("linf", 1e-4)])
+def test_a_grey_image_is_not_asked_about_twice(surrogates, norm, eps):
+    shape, asked = (1, 28, 28), []
+
+    class Points(dowse.Observer):
+        def answered(self, task, query, reply):
+            asked.append(query.points.clone())
+
+    target = Tanh(seed=5, shape=shape)
+    settings = {"surrogate": [Tanh(seed=7, near=target, shape=shape)] * surrogates or None, "norm": norm, "eps": eps}
+    dowse.attack(target, pictures(1, shape=shape), budget=25, observers=[Points()], **settings)
+    assert len(torch.cat(asked).flatten(1).unique(dim=0)) == len(asked) == 25
+
+
 def test_flat_scores_do_not_stop_it():
     def flat(x):
         return torch.tensor([[0.7, 0.1, 0.1, 0.1]]).repeat(len(x), 1)

@@ -1,5 +1,6 @@
 """look, pull and opening: what a surrogate shows of itself, its gradients, and how an attack learns how it began."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import nn
 
 import dowse
 from dowse.core.flow import Look, PriorAt, Pull, Seen, Weights, check, look, opening, prior_at, pull
-from dowse.core.prior import answer_all
+from dowse.core.prior import Prior, answer_all
 from dowse.defences import Randomization
 from dowse.maths.losses import Objective
 from dowse.surrogates.ensemble import Ensemble
@@ -17,7 +18,7 @@ from dowse.surrogates.given import as_prior
 from dowse.surrogates.prior import SurrogatePrior
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.surrogate import Surrogate, resized
-from tests.support import SHAPE, Linear, Tanh, generator, labels_of, pictures
+from tests.support import SHAPE, Counter, Linear, Tanh, generator, labels_of, pictures
 
 TARGET = Tanh(0)
 NEAR = Tanh(1, near=TARGET)
@@ -203,6 +204,22 @@ def test_weights_of_another_length_are_refused():
         ask(NEAR, [Pull(PICTURES[0], {0: Weights(random(3))})])
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_a_surrogate_says_is_finite(bad):
+    """A class that a surrogate masks stands as low as its lowest; nothing is known of what is not finite throughout."""
+    scores = torch.tensor([[3.0, bad, -1.0, 2.0], [bad, bad, bad, bad]], dtype=torch.float64)
+
+    class Masked(Linear):
+        def forward(self, x):
+            return torch.where(scores.isfinite(), super().forward(x) * 0, 0) + scores[: len(x)]
+
+    net = SurrogatePrior(Masked(torch.ones(4, 48, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)), CE)
+    net.batch_size = 2
+    first, second = net.see(PICTURES[:2], torch.zeros(2, dtype=torch.int64))
+    assert first.logits.tolist() == first.features.tolist() == [3.0, -1.0, -1.0, 2.0]
+    assert second.logits.tolist() == [0.0] * 4
+
+
 def test_a_gradient_that_is_not_finite_counts_as_zero():
     with pytest.warns(UserWarning, match="not finite"):
         (answer,) = ask(NEAR, [Pull(PICTURES[0], {0: Weights(torch.full((4,), torch.nan))})])
@@ -237,6 +254,21 @@ def test_a_prior_of_the_users_own_answers_prior_at_and_says_what_it_lacks():
             dowse.attack(TARGET, PICTURES[:1], LABELS[:1], method=Asking((question,), []), **run)
     with pytest.raises(dowse.InputError, match="give surrogate="):
         dowse.attack(TARGET, PICTURES[:1], LABELS[:1], method=Asking((look,), []), eps=0.1, budget=5)
+
+
+class DerivedOnlyGradients(Prior):
+    def gradient(self, x, labels, turns=None):
+        return torch.ones_like(x)
+
+
+@pytest.mark.parametrize("method", ["dowse", "gfcs", "simba-ods", "ods-rgf", "prgf-span", "bases", "pbo"])
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: [NEAR, one]], ids=["one", "two"])
+@pytest.mark.parametrize("opaque", [OnlyGradients, DerivedOnlyGradients])
+def test_a_method_that_looks_inside_refuses_it_before_any_query(method, wrap, opaque):
+    target = Counter(TARGET)
+    with pytest.raises(dowse.InputError, match="OnlyGradients gives gradients of f only"):
+        dowse.attack(target, PICTURES, LABELS, method=method, surrogate=wrap(opaque()), budget=20)
+    assert target.rows == 0
 
 
 @pytest.mark.parametrize("targeted", [False, True])

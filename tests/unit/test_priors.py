@@ -245,6 +245,34 @@ def test_a_randomised_surrogate_draws_from_the_images_turn():
     assert not torch.equal(first, gradient(net, x, turns=NO_TURN + 1))
 
 
+class Detached(Linear):
+    """Its scores have a gradient, of its own weights alone."""
+
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+class Overwritten(Linear):
+    """Goes forwards, and cannot go back."""
+
+    def forward(self, x):
+        y = super().forward(x).exp()
+        z = 1.0 * y
+        y.zero_()
+        return z
+
+
+class Alone(Linear):
+    """Takes one image at a time, as some networks are exported."""
+
+    def forward(self, x):
+        return super().forward(x.view(1, *SHAPE))
+
+
+def identity(kind):
+    return kind(torch.eye(4, 48, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -262,6 +290,9 @@ def test_a_randomised_surrogate_draws_from_the_images_turn():
         (lambda: prior(Tanh(0, dtype=torch.float32)), "the surrogate is torch.float32"),
         (lambda: prior([NEAR, Tanh(0, dtype=torch.float32)]), "the surrogate is torch.float32"),
         (lambda: prior(Jpeg(NEAR)), "Jpeg has no gradient"),
+        (lambda: prior(identity(Detached)), "Detached has no gradient: it detaches"),
+        (lambda: prior(identity(Alone)), r"Alone fails on images like these, .* is invalid for input of size 384"),
+        (lambda: prior([NEAR, identity(Overwritten)]), "Overwritten fails on images like these.* inplace operation"),
         (lambda: prior("dowse:no_such_net"), "no classifier is named"),
     ],
 )

@@ -76,6 +76,14 @@ class Overwritten(Blocks):
         return logits
 
 
+class Scaled(Blocks):
+    """Changes in place what its activation made: ReLU6 remembers what it was given, the softer one what it made."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.wider(F.relu6(self.stem[0](x)).div_(6)).mean((2, 3)))
+        return logits
+
+
 def gradient(net: nn.Module, x: Tensor, weights: Tensor) -> Tensor:
     """That of weightsᵀ logits at x."""
     x = x.clone().requires_grad_()
@@ -131,7 +139,9 @@ def heard() -> nn.Module:
     return net
 
 
-@pytest.mark.parametrize("net", [heard(), ByValue(), Overwritten(), nn.Sequential(nn.Flatten(), nn.Linear(243, 4))])
+@pytest.mark.parametrize(
+    "net", [heard(), ByValue(), Overwritten(), Scaled(), nn.Sequential(nn.Flatten(), nn.Linear(243, 4))]
+)
 def test_a_network_that_cannot_be_softened_is_given_back(net: nn.Module) -> None:
     assert softened(net, X[:1]) is net
 

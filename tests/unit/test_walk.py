@@ -7,6 +7,7 @@ import dowse
 from dowse.attacks.arms import ARMS
 from dowse.attacks.walk import BLOCK, LEAST, PATIENCE, PROBES, TRIALS, Pace, Walk, walks
 from dowse.core.flow import Query
+from dowse.estimators.rgf import RGF
 from dowse.maths.geometry import L2, Linf
 from tests.nets import Tanh, generator
 from tests.support import Counter, canned, pictures
@@ -89,6 +90,13 @@ def test_a_step_is_taken_though_f_falls(ball):
     assert float(ball.distance(walk.x[None], x0)) <= ball.eps
 
 
+@pytest.mark.parametrize("ball", [L2(0.5), Linf(0.05)], ids=["l2", "linf"])
+def test_where_f_is_flat_a_step_goes_somewhere_all_the_same(ball):
+    x0 = pictures(1)[0]
+    walk, _ = step(Walk.begin(x0, ball, x0, -1.0), lambda points: torch.full((len(points),), -1.0).double())
+    assert float(ball.distance(walk.x[None], x0)) == pytest.approx(RGF().default_step(ball))
+
+
 def test_steps_climb_a_plane_to_the_balls_rim():
     x0, ball = torch.full((3, 8, 8), 0.5, dtype=torch.float64), L2(0.4)
     w = torch.randn(x0.shape, generator=generator(1), dtype=torch.float64)
@@ -111,6 +119,21 @@ def test_walks_come_after_many_moves_in_l2_and_with_a_surrogate_only():
     )
     assert WALKING not in noted(budget=320)
     assert WALKING not in noted(surrogate=surrogate, norm="linf", budget=320)
+
+
+def test_on_the_grid_every_probe_is_another_image():
+    x, probes = (pictures(1, seed=6) * 255).round() / 255, []
+
+    class Probes(dowse.Observer):
+        def answered(self, task, query, reply):
+            if not query.candidate:
+                probes.extend(query.points.clone())
+
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=3.0)
+    settings = {"eps": 0.02, "budget": 260, "quantize": True, "observers": [Probes()]}
+    dowse.attack(Tanh(seed=5), x, surrogate=surrogate, **settings)
+    assert len(probes) >= 2 * PROBES
+    assert len(torch.stack(probes).flatten(1).unique(dim=0)) == len(probes)
 
 
 @pytest.mark.parametrize("budget", [205, 260])

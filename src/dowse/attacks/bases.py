@@ -36,6 +36,7 @@ class BASES(Attack):
     paper = "Cai et al. 2022 (NeurIPS)"
     cost = "2 a weight"
     needs_surrogate = True
+    looks_inside = True
     loss = "margin"
     uses_scores = False
 

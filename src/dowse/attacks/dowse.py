@@ -60,6 +60,7 @@ class Dowse(Attack):
     paper = "this project, docs/method.md"
     cost = "1 a step"
     uses_surrogate = True
+    looks_inside = True
     loss = "margin"
 
     compute: int = 10
@@ -208,7 +209,8 @@ class _Search:
             return (self.ball.project(z, self.x0),)
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
-            return (self.ball.project(self.x0 + step, self.x0),)
+            z = self.ball.project(self.x0 + step, self.x0)
+            return () if len(z) == 1 and at.rows.about(self._moved(z)) else (z,)  # grey, it has two forms only
         propose = moved_mass if self.ball.norm == "l2" else painted
         return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
 
@@ -294,5 +296,5 @@ def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
     Where there are few classes that says little, for a good one errs and a useless one is right too often.
     """
     first = round(RECOGNISED * len(known.answer.scores[0]))
-    above = [int((one.logits > one.logits[known.label]).sum()) for one in seen.values()]
-    return any(rank < first or first < 2 for rank in above)
+    before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]  # or level
+    return any(rank < first or first < 2 for rank in before)

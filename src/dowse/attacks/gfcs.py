@@ -22,6 +22,7 @@ class Stepwise(Attack):
 
     cost = "1 or 2 a direction"
     needs_surrogate = True
+    looks_inside = True
     loss = "margin"
     targeted_loss = "ce"
 

@@ -46,6 +46,7 @@ class PBO(Attack):
     paper = "Cheng et al. 2024 (ICML)"
     cost = "1"
     needs_surrogate = True
+    looks_inside = True
     loss = "margin"
     uses_scores = False
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from dowse.core.flow import Answer, Flow, examine
 from dowse.estimators.rgf import RGF, State
 from dowse.maths.geometry import Ball
+from dowse.maths.grid import LEVEL, GridBall
+from dowse.maths.sampling import is_zero, sphere
 
 PATIENCE = 150  # moves of the arms before the first step
 BLOCK = 44  # queries after which it is asked anew who goes on: four steps, or so many moves
@@ -19,6 +21,7 @@ SMALL = 56  # a side up to which so few probes tell enough
 
 
 ESTIMATOR = RGF(q=PROBES)
+ON_GRID = RGF(q=PROBES, sigma=LEVEL)  # where a shorter probe would be the image itself
 
 
 def pays(x0: Tensor, norm: str) -> bool:
@@ -74,6 +77,7 @@ class Walk:
         ball: The ball around it.
         x: The last point, (*s), which is not the best one.
         f: f there.
+        estimator: What makes a step of probes.
         state: The estimator's.
     """
 
@@ -81,17 +85,23 @@ class Walk:
     ball: Ball
     x: Tensor
     f: float
+    estimator: RGF
     state: State
 
     @classmethod
     def begin(cls, x0: Tensor, ball: Ball, x: Tensor, f: float) -> "Walk":
         """From x, (*s), inside the ball around x0."""
-        return cls(x0, ball, x, f, ESTIMATOR.init(x0))
+        estimator = ON_GRID if isinstance(ball, GridBall) else ESTIMATOR
+        return cls(x0, ball, x, f, estimator, estimator.init(x0))
 
     def step(self, rng: torch.Generator) -> Flow[tuple["Walk", Answer]]:
-        """One estimate and one step; where it leads, and the answer about it. Cost: q + 1 queries."""
-        ĝ, state = yield from ESTIMATOR.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
-        η = ESTIMATOR.default_step(self.ball)
+        """One estimate and one step, at random where f is flat; where it leads, and the answer about it.
+
+        Cost: q + 1 queries, and what it takes to find a σ at which f moves.
+        """
+        ĝ, state = yield from self.estimator.estimate(self.state, self.x, self.f, rng)  # Eq. (5)
+        ĝ = sphere(1, self.x, rng)[0] if is_zero(ĝ) else ĝ
+        η = self.estimator.default_step(self.ball)
         x = self.ball.project(self.x + η * self.ball.steepest(ĝ), self.x0)  # Eq. (3)
         answer = yield from examine(x)
         return replace(self, x=x, f=float(answer.loss[0]), state=state), answer

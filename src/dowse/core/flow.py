@@ -49,8 +49,9 @@ class Seen(NamedTuple):
 
     Attributes:
         logits: z, (K,) float64 on the CPU, by the target's class numbers where the surrogate has a class offset. A
-            class of the target that the surrogate lacks stands as low as its lowest.
-        features: φ, (F,) float64 on the CPU: the input of its last linear layer, or z where it has none.
+            class of the target that the surrogate lacks stands as low as its lowest, and so does one whose logit is
+            not finite; zero where none is.
+        features: φ, (F,) float64 on the CPU: the input of its last linear layer, or z where it has none; finite alike.
         gradient: The gradient that was pulled, (*s), like the image, or those of m weights, (m, *s); zero where the
             surrogate's is not finite.
     """

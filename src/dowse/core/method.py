@@ -36,6 +36,8 @@ class Method:
         cost: Its queries per iteration, in words.
         needs_surrogate: Whether it asks for transfer gradients; without a surrogate a run is then refused.
         uses_surrogate: Whether it uses surrogates where there are some, though it can do without.
+        looks_inside: Whether it looks at surrogates or pulls them (`dowse.core.flow`), where one that gives gradients
+            of f only does not serve; a run with such a one is then refused.
         whitebox: Whether it needs the target's own gradient.
         norms: The norms it is defined for; a run in another one is refused.
         targeted: Whether it can aim at a class; if not, a targeted run is refused.
@@ -53,6 +55,7 @@ class Method:
     cost: str = ""
     needs_surrogate: bool = False
     uses_surrogate: bool = False
+    looks_inside: bool = False
     whitebox: bool = False
     norms: tuple[Norm, ...] = ("l2", "linf")
     targeted: bool = True

@@ -27,6 +27,17 @@ class Prior:
     def check_label(self, label: int) -> None:
         """Raise InputError if it knows that one of the target's labels is none of its classes; before any query."""
 
+    def check_transparent(self) -> None:
+        """Raise InputError if it, or one that it consists of, does not answer `look` and `pull`; before any query."""
+        for one in self.surrogates:
+            if one is not self:
+                one.check_transparent()
+            elif type(self).see is Prior.see:
+                raise _not_transparent(self)
+
+    def expect(self, classes: int) -> None:
+        """From now on the target is known to have so many classes; told before any question is asked."""
+
     def pass_size(self, question: PriorAt | Look | Pull) -> int:
         """How many images' questions of the kind share a pass that is filled up with copies; 1 if none is."""
         return max((one.pass_size(question) for one in self.surrogates if one is not self), default=1)
@@ -70,6 +81,11 @@ class AdaptedPrior(Prior):
             )
         self.given, self.takes_turns = given, bool(getattr(given, "takes_turns", False))
         self._see: Callable[..., list[Seen]] | None = getattr(given, "see", None)
+
+    def check_transparent(self) -> None:
+        """Raise InputError if the object has no `see`."""
+        if self._see is None:
+            raise _not_transparent(self.given)
 
     def gradient(self, x: Tensor, labels: Tensor, turns: Tensor | None = None) -> Tensor:
         """The object's own."""

@@ -30,6 +30,7 @@ class ODSRGF(RGFFamily):
     paper = "Tashiro et al. 2020 (NeurIPS)"
     cost = "q+1"
     needs_surrogate = True
+    looks_inside = True
 
     q: int = 10
     subspace: int | tuple[int, int] | None = field(default=None, init=False)  # directions are the surrogate's

@@ -47,6 +47,7 @@ class PRGFSpan(RGFFamily):
     paper = "Cheng et al. 2021 (NeurIPS)"
     cost = "q+m+1, m priors"
     needs_surrogate = True
+    looks_inside = True
 
     q: int = 10
     history: bool = True

@@ -96,6 +96,10 @@ class Examples:
             _bordered(self.features[kept][:, kept], features),
         )
 
+    def about(self, x: Tensor) -> bool:
+        """Whether one of the rows is about a displacement, (D,)."""
+        return any(torch.equal(row.x, x) for row in self.rows)
+
     @property
     def _oldest(self) -> int:
         return 1 if self.pinned == 0 else 0

@@ -32,6 +32,11 @@ class Ensemble(Prior):
         for prior in self.priors:
             prior.check_label(label)
 
+    def expect(self, classes: int) -> None:
+        """Tell each of its priors how many classes the target has."""
+        for prior in self.priors:
+            prior.expect(classes)
+
     @property
     def surrogates(self) -> tuple[Prior, ...]:
         """Those of its priors, one after the other."""

@@ -32,7 +32,7 @@ class SurrogatePrior(Prior):
         surrogate: The net, its size, class offset and smoothing.
         objective: The attack's objective; its loss is taken of the surrogate's logits.
         batch_size: The most rows of one forward and backward pass; None chooses by the image's size.
-        classes: How many the target has, if that is known.
+        classes: How many the target has, if that is known; it is told otherwise as soon as an answer shows it.
     """
 
     def __init__(
@@ -55,21 +55,23 @@ class SurrogatePrior(Prior):
         self.own_classes: int | None = None
 
     def learn_classes(self, like: Tensor) -> None:
-        """Look at its number of classes before any query, in a pass of its own; like is one image, (*s).
+        """Look at its number of classes before any query, in a pass like all others and back; like is one image, (*s).
 
         InputError if it fails, as it would at the first gradient, when queries were spent.
         """
         try:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
-                x = self._there(like.detach().unsqueeze(0)).clone().requires_grad_()
-                scores = checked_scores(self._forward(x, torch.zeros(1, dtype=torch.int64)), 1)
+                there = self._there(like.detach().unsqueeze(0))
+                x = filled(there, self._fixed(there)).clone().requires_grad_()
+                scores = checked_scores(self._forward(x, torch.zeros(len(x), dtype=torch.int64)), len(x))
+                gradient = torch.autograd.grad(scores.sum(), x, allow_unused=True)[0] if scores.requires_grad else None
         except Exception as error:
             raise InputError(
                 f"the surrogate {self.target.name} fails on images like these, {tuple(like.shape)}: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if not scores.requires_grad:
+        if gradient is None:
             raise InputError(
                 f"the surrogate {self.target.name} has no gradient: it detaches its scores from the image. Use another"
             )
@@ -80,6 +82,10 @@ class SurrogatePrior(Prior):
         """Raise InputError if one of the target's labels is none of its classes, as far as these are known."""
         if self.own_classes is not None:
             self._check_labels(torch.tensor([label]), self.own_classes)
+
+    def expect(self, classes: int) -> None:
+        """Give what it says by the numbers of so many classes from now on."""
+        self.classes = classes
 
     def pass_size(self, question: PriorAt | Look | Pull) -> int:
         """How many images' questions of the kind share a pass."""
@@ -249,5 +255,10 @@ class SurrogatePrior(Prior):
 
 
 def _told(values: Tensor) -> Tensor:
-    """What an attack is told, (n, K) float64 on the CPU, no part of any graph."""
-    return values.detach().to("cpu", torch.float64)
+    """What an attack is told, (n, K) float64 on the CPU, no part of any graph: what is not finite is a row's least."""
+    told = values.detach().to("cpu", torch.float64)
+    if math.isfinite(told.sum()):
+        return told
+    finite = told.isfinite()
+    least = told.where(finite, math.inf).amin(1, keepdim=True)
+    return told.where(finite, least.where(least.isfinite(), 0.0))

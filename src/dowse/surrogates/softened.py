@@ -28,7 +28,8 @@ def softened(net: nn.Module, like: Tensor) -> nn.Module:
 
     Args:
         net: From points (n, C, H, W) in [0, 1] to logits (n, K), or what `faster` made of one.
-        like: An image that both are tried on, (1, C, H, W): their logits must be the same up to rounding.
+        like: An image that both are tried on, (1, C, H, W): their logits must be the same up to rounding, and the
+            softer form's gradient must come through, which it may not where an activation is overwritten.
     """
     if has_hooks(net):
         return net
@@ -42,10 +43,14 @@ def softened(net: nn.Module, like: Tensor) -> nn.Module:
     return made
 
 
-@torch.no_grad()
 def _agree(net: nn.Module, made: nn.Module, like: Tensor) -> bool:
-    z: Tensor = net(like)
-    return bool((z - made(like)).norm() <= LOGITS * z.norm())
+    with torch.no_grad():
+        z: Tensor = net(like)
+    with torch.enable_grad():
+        x = like.detach().clone().requires_grad_()
+        z_made: Tensor = made(x)
+        torch.autograd.grad(z_made.sum(), x)  # which raises where it cannot
+    return bool((z - z_made.detach()).norm() <= LOGITS * z.norm())
 
 
 def _soften(made: GraphModule) -> bool:
