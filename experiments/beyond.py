@@ -372,8 +372,8 @@ def page(tables: Tables, stores: Sequence[Store]) -> Iterator[str]:
     yield ""
     yield "## Table 1 of the paper with our row beneath"
     yield ""
-    yield "Cells are those of [Table 1](table1.md), which says their budgets; ours are ASR / AVG. Q of successes / median"
-    yield "(images attacked), with a budget of 10,000."
+    yield "Cells are those of [Table 1](table1.md), which says their budgets; ours are ASR / AVG. Q of successes /"
+    yield "median (images attacked), with a budget of 10,000."
     yield ""
     yield from table1(stores)
 
