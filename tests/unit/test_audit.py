@@ -242,6 +242,19 @@ def test_what_to_do_next(audit: Audit) -> None:
     assert keep_it.command == "dowse audit --budget 1000 --require 'half >= 2'"
 
 
+def test_what_is_said_of_surrogates_keeps_its_capitals(audit: Audit) -> None:
+    chosen = Surrogates(said="Surrogate: none; nothing fits. An attacker has one: say --surrogate SPEC.")
+    said = [one.said for one in advice(replace(audit, look=replace(LOOK, surrogates=chosen)))]
+    assert "Nothing fits. An attacker has one: say --surrogate SPEC." in said
+
+
+def test_the_audit_of_a_defence_writes_over_no_file_of_this_one(audit: Audit) -> None:
+    command = ("dowse", "audit", "--html", "a.html", "--json=a.json", "--junit", "a.xml", "--budget", "9")
+    defended = next(one for one in advice(replace(audit, command=command)) if "what a defence" in one.said)
+    assert defended.command is not None
+    assert defended.command.startswith("dowse audit --budget 9 --target jpeg:75+")
+
+
 def net_of(classes: int, says: list[int]) -> torch.nn.Module:
     return torch.nn.Sequential(_Says(classes, says))
 
