@@ -148,6 +148,10 @@ def test_the_pace_is_no_part_of_what_a_target_is(text, left):
     [
         ("cifar10_resnet20", "did you mean 'dowse:cifar10_resnet20'"),
         ("dows:cifar10_resnet20", "did you mean 'dowse'"),
+        ("resnet50", "did you mean 'dowse:imagenet_resnet50'"),
+        ("their_models:make", "did you mean 'torch:their_models:make'"),
+        ("nets/small.onnx", "did you mean 'onnx:nets/small.onnx'"),
+        ("weights.pt", "http:// or https://$"),
         ("ftp://host/net", "http:// or https://"),
         ("dowse:", "names nothing"),
         ("http://", "names nothing"),
