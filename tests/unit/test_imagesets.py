@@ -125,7 +125,7 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     ("make", "expected"),
     [
         (lambda p: None, "there are no images"),
-        (lambda p: p.mkdir(), "holds no image"),
+        (lambda p: p.mkdir(), r"holds no image: a folder's images are its files in \.png, "),
         (lambda p: p.write_text("x"), "is no image set"),
     ],
 )

@@ -70,7 +70,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
     """
     source = _opened(os.fspath(path), None if labels in LABELS else Path(labels))
     if not source.entries:
-        raise InputError(f"{os.fspath(path)} holds no image")
+        read = f": a folder's images are its files in {', '.join(SUFFIXES)}" if Path(path).is_dir() else ""
+        raise InputError(f"{os.fspath(path)} holds no image{read}")
     if labels == "target":
         entries = [replace(entry, label=None) for entry in source.entries]
         kept = f"{source.fingerprint}-target"
