@@ -121,6 +121,11 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     assert one.fingerprint != open_images(tmp_path / "two").fingerprint
 
 
+def test_a_misspelt_image_set_of_the_demo() -> None:
+    with pytest.raises(InputError, match="'demo:photos': did you mean 'demo:photographs'"):
+        open_images("demo:photos")
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [

@@ -22,7 +22,7 @@ def show_table(finished: "Sequence[Finished]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from dowse.wording import plural
+    from dowse.wording import number, percent, plural
 
     table = Table(
         "run", "method", "target", "norm", "n", "ASR", "AVG. Q", "median Q", "mean Q",
@@ -37,10 +37,10 @@ def show_table(finished: "Sequence[Finished]") -> None:
             escape(one.plan.target),
             spec.norm,
             str(s.n),
-            f"{s.asr:.1%}",
-            f"{s.mean_queries:.1f}",
-            f"{s.median_queries:g}",
-            f"{s.mean_queries_budget:.1f}",
+            percent(s.asr),
+            number(s.mean_queries, ".1f"),
+            number(s.median_queries, "g"),
+            number(s.mean_queries_budget, ".1f"),
         )
     console = wide_console()
     console.print(table)
