@@ -209,7 +209,8 @@ class RunUnderWay(Work):
         if x.shape != self.shape:
             raise InputError(
                 f"{name} is {tuple(x.shape)} but the first image is {tuple(self.shape)}, and the size that the target "
-                "takes is not known: say it in the experiment ([images] size = 224) or with --size"
+                "takes is not known: say it with --size, in the experiment ([images] size = 224), or behind the "
+                "spec of your own code (#shape=3x224x224)"
             )
 
     def _tell_replays(self) -> None:

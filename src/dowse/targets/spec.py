@@ -160,7 +160,8 @@ def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any)
     net = resolve_target(spec, weights, **options)
     if not isinstance(net, nn.Module):
         raise InputError(
-            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)}"
+            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)} "
+            "that makes a module, without options that say how it is asked, such as shape= or layout="
         )
     return net
 
