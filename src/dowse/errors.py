@@ -31,6 +31,10 @@ class TargetWarning(UserWarning):
     """A target that looks wrong: a run goes on, but what it finds may not be about the model that was meant."""
 
 
+class SurrogateWarning(UserWarning):
+    """A surrogate that looks wrong: a run goes on, but its gradients may not be those that were meant."""
+
+
 class TargetNote(UserWarning):
     """How a model takes its images and answers, where that was found out and not said: nothing is wrong."""
 

@@ -166,6 +166,13 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
             open_images(tmp_path / name)
 
 
+def test_what_is_no_archive_is_not_said_to_be_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_text("none")
+    with pytest.raises(InputError, match=r"it is no \.npz file") as told:
+        open_images(tmp_path / "a.npz")
+    assert "pickle" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     ("given", "size"),
     [(28, 28), ("28", 28), ("28x28", 28), ("28x20", (28, 20)), ("28×20", (28, 20)), ([28, 20], (28, 20)), ((4, 4), 4)],
