@@ -85,6 +85,10 @@ NINETY_TWO = [2] * 20 + [3] * 26 + [40] * 37 + [310] * 9
         (standing(), "No picture could be asked about."),
         (standing(2, 3, own_labels=True),
          "Of the 2 pictures, each taken as what your model says it is, half fall within 2 queries, all within 3."),
+        (standing(NEVER, NEVER, own_labels=True),
+         "None of the 2 pictures, each taken as what your model says it is, falls within 1,000 queries."),
+        (standing(NEVER, own_labels=True),
+         "The one picture, taken as what your model says it is, withstands 1,000 queries."),
     ],
 )  # fmt: skip
 def test_the_sentence(found: Standing, said: str) -> None:
