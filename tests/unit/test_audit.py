@@ -252,6 +252,19 @@ def test_what_is_said_of_surrogates_keeps_its_capitals(audit: Audit) -> None:
     assert "Nothing fits. An attacker has one: say --surrogate SPEC." in said
 
 
+def test_nothing_is_advised_of_surrogates_that_were_refused_by_the_caller(audit: Audit) -> None:
+    free = replace(LOOK, surrogates=Surrogates())
+    assert not any("as asked for" in one.said for one in advice(replace(audit, look=free)))
+
+
+def test_one_picture_and_one_attack_are_spoken_of_as_such(audit: Audit) -> None:
+    alone = replace(audit, standings={"l2": standing(2)}, verdicts=())
+    assert any(one.said.startswith("This is 1 picture: ") for one in advice(alone))
+    assert "pays for all 2" in audit.html()
+    one_attack = {norm: replace(one, attacks={"Square": one.taken}) for norm, one in audit.standings.items()}
+    assert "pays for all" not in replace(audit, standings=one_attack).html()
+
+
 def test_the_audit_of_a_defence_writes_over_no_file_of_this_one(audit: Audit) -> None:
     command = ("dowse", "audit", "--html", "a.html", "--json=a.json", "--junit", "a.xml", "--budget", "9")
     defended = next(one for one in advice(replace(audit, command=command)) if "what a defence" in one.said)

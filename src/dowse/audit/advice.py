@@ -59,9 +59,9 @@ def _model(audit: "Audit") -> Iterator[Advice]:
 
 def _sharper(audit: "Audit") -> Iterator[Advice]:
     """What would make the numbers sharper or harsher."""
-    if not audit.look.surrogates.specs:
-        said = audit.look.surrogates.said
-        yield Advice(_sentence(said.partition("; ")[2] or said))
+    none_because = audit.look.surrogates.said.partition("; ")[2]  # empty where none were asked for
+    if none_because and not audit.look.surrogates.specs:
+        yield Advice(_sentence(none_because))
     left = {norm: one for norm, one in audit.standings.items() if one.fell < one.right}
     if left:
         most = max(left.values(), key=lambda one: one.right - one.fell)
@@ -75,8 +75,8 @@ def _sharper(audit: "Audit") -> Iterator[Advice]:
         low, high = few.interval_of_half()
         within = queries(low) if low == high else f"{queries(low)} to {queries(high)}"
         yield Advice(
-            f"These are {plural(few.right, 'picture')}: of all pictures like them, half fall within {within} queries "
-            f"in {norm_sign(few.norm)} (95 %). More pictures tell more."
+            f"{'These are' if few.right > 1 else 'This is'} {plural(few.right, 'picture')}: of all pictures like them, "
+            f"half fall within {within} queries in {norm_sign(few.norm)} (95 %). More pictures tell more."
         )
     for finding in audit.look.notes:
         if finding["remedy"]:
