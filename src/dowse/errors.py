@@ -31,6 +31,10 @@ class TargetWarning(UserWarning):
     """A target that looks wrong: a run goes on, but what it finds may not be about the model that was meant."""
 
 
+class SurrogateWarning(UserWarning):
+    """A surrogate that looks wrong: a run goes on, but its gradients may not be those that were meant."""
+
+
 class TargetNote(UserWarning):
     """How a model takes its images and answers, where that was found out and not said: nothing is wrong."""
 
@@ -53,10 +57,10 @@ def in_a_line(error: BaseException, letters: int | None = None) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:letters]}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint naming the known word nearest to `name`, or all of them."""
+def nearest(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """A hint naming the known word nearest to `name`, which may be one that is known elsewhere too, or all known."""
     known = sorted(known)
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name, dict.fromkeys([*known, *also]), n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}."
 
 

@@ -123,7 +123,8 @@ class Run:
         if (task.target_label is not None) != self.settings.targeted:
             raise InputError(
                 "a targeted run needs a target_label for every image, others take none: give attack() target_labels=, "
-                "a stream targeted=True and triples (x, label, target_label)"
+                "a stream targeted=True and triples (x, label, target_label), a folder's labels.csv a column "
+                "target_label"
             )
         if task.target_label is not None and task.target_label == task.label:
             raise InputError(f"image {task.index}: the wanted class {task.label} is its label already")

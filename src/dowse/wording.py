@@ -25,6 +25,11 @@ def percent(share: float) -> str:
     return NONE if math.isnan(share) else f"{100 * share:.1f}%"
 
 
+def number(value: float, form: str) -> str:
+    """A number in a form such as ".1f", – where there is none."""
+    return NONE if math.isnan(value) else format(value, form)
+
+
 def queries(value: float) -> str:
     """A number of queries: whole, to one decimal below ten, ∞, or – where there is none."""
     if math.isnan(value):

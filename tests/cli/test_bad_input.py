@@ -112,11 +112,15 @@ BAD = [
     (said(workers="0"), "'0' is neither auto nor a whole number"),
     (said(workers="all"), "'all' is neither auto nor a whole number"),
     (said(address="127.0.0.1:1"), "for the engine ray"),
-    (said(lam="0.5"), "rgf has no option 'lam'"),
+    (said(lam="0.5"), "rgf has no option 'lam': known are"),
+    (said(bugdet="30"), "rgf has no option 'bugdet': did you mean 'budget'"),
+    (said(tread="1"), "rgf has no option 'tread': did you mean 'threads'"),
+    (said(method="prgf"), "needs a surrogate: .*--surrogate SPEC"),
     (said(method="os:system"), "--trust os"),
     (said(trust="nope.net"), "no module 'nope.net' is here"),
     (said(trust=""), "no module '' is here"),
     (said(out=""), "a folder needs a name"),
+    (said(quantize="--norm"), "it needs a value, and --norm is the next option"),
     (said(method="{nets}:number"), "not a class"),
 ]
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from dowse.cli import app
@@ -152,6 +153,15 @@ def test_images_and_labels_of_ones_own(nets, tmp_path):
     assert any("0 of 5 images" in finding["found"] for finding in record["findings"])
     np.savez(tmp_path / "right.npz", images=images, labels=np.array(record["labels"] + [0]))
     assert check("--target", f"{nets}:good", "--images", str(tmp_path / "right.npz"), "--count", "5").exit_code == 0
+
+
+@pytest.mark.filterwarnings("default:left out")
+def test_an_image_that_cannot_be_read_is_named_in_a_line(nets, tmp_path):
+    Image.new("RGB", (4, 4), (9, 99, 199)).save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_text("none")
+    result = check("--target", f"{nets}:good", "--images", str(tmp_path))
+    assert result.stderr.startswith("warning: left out b.png: cannot identify")
+    assert ".py:" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,9 @@ def test_on_the_command_line(module: str, tmp_path: Path) -> None:
         (run,) = store.runs()
         assert (run.content["method"], run.content["options"]) == (f"{module}:Corners", {"tries": 4})
     said = invoked("methods", f"{module}:Remembering")
-    assert "Remembering" in said
+    assert said.startswith("Remembering\n")  # it names no paper
+    assert "queries an iteration: 2·pairs + 1\n" in said
+    assert "queries an iteration" not in invoked("methods", f"{module}:Corners")
     assert "Pairs of opposite probes." in said
 
 

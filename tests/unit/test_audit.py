@@ -85,6 +85,10 @@ NINETY_TWO = [2] * 20 + [3] * 26 + [40] * 37 + [310] * 9
         (standing(), "No picture could be asked about."),
         (standing(2, 3, own_labels=True),
          "Of the 2 pictures, each taken as what your model says it is, half fall within 2 queries, all within 3."),
+        (standing(NEVER, NEVER, own_labels=True),
+         "None of the 2 pictures, each taken as what your model says it is, falls within 1,000 queries."),
+        (standing(NEVER, own_labels=True),
+         "The one picture, taken as what your model says it is, withstands 1,000 queries."),
     ],
 )  # fmt: skip
 def test_the_sentence(found: Standing, said: str) -> None:
@@ -240,6 +244,32 @@ def test_what_to_do_next(audit: Audit) -> None:
     free = advice(replace(audit, verdicts=(), look=replace(LOOK, surrogates=Surrogates(said="Surrogate: none; no."))))
     keep_it = next(one for one in free if "Keep what you have" in one.said)
     assert keep_it.command == "dowse audit --budget 1000 --require 'half >= 2'"
+
+
+def test_what_is_said_of_surrogates_keeps_its_capitals(audit: Audit) -> None:
+    chosen = Surrogates(said="Surrogate: none; nothing fits. An attacker has one: say --surrogate SPEC.")
+    said = [one.said for one in advice(replace(audit, look=replace(LOOK, surrogates=chosen)))]
+    assert "Nothing fits. An attacker has one: say --surrogate SPEC." in said
+
+
+def test_nothing_is_advised_of_surrogates_that_were_refused_by_the_caller(audit: Audit) -> None:
+    free = replace(LOOK, surrogates=Surrogates())
+    assert not any("as asked for" in one.said for one in advice(replace(audit, look=free)))
+
+
+def test_one_picture_and_one_attack_are_spoken_of_as_such(audit: Audit) -> None:
+    alone = replace(audit, standings={"l2": standing(2)}, verdicts=())
+    assert any(one.said.startswith("This is 1 picture: ") for one in advice(alone))
+    assert "pays for all 2" in audit.html()
+    one_attack = {norm: replace(one, attacks={"Square": one.taken}) for norm, one in audit.standings.items()}
+    assert "pays for all" not in replace(audit, standings=one_attack).html()
+
+
+def test_the_audit_of_a_defence_writes_over_no_file_of_this_one(audit: Audit) -> None:
+    command = ("dowse", "audit", "--html", "a.html", "--json=a.json", "--junit", "a.xml", "--budget", "9")
+    defended = next(one for one in advice(replace(audit, command=command)) if "what a defence" in one.said)
+    assert defended.command is not None
+    assert defended.command.startswith("dowse audit --budget 9 --target jpeg:75+")
 
 
 def net_of(classes: int, says: list[int]) -> torch.nn.Module:

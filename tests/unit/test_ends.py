@@ -9,6 +9,7 @@ import dowse
 from dowse.core.flow import ask, check
 from dowse.core.outcome import Outcome
 from dowse.core.result import Result
+from dowse.core.summary import summarize
 from tests.support import SHAPE, Counter, Faulty, Linear, NotFinite, Tanh, attack_anyway, labels_of, pictures
 
 TARGET = Tanh(0)
@@ -266,6 +267,7 @@ def test_the_summary_by_hand():
     assert summary.queries == 10 + 20 + 30 + 95 + 2
     assert [result.success_at(k) for k in (0, 9, 10, 19.5, 20, 30, math.inf)] == [0, 0, 0.2, 0.2, 0.4, 0.6, 0.6]
     assert "3/5" in str(summary)
+    assert "0/0 fooled (ASR –), AVG. Q –, median – (failures infinite), mean – (" in str(summarize([]))
     assert "60.0%" in repr(result)
 
 

@@ -165,6 +165,8 @@ def test_a_method_may_have_another_count_on_each_target() -> None:
         ({"targt": "x"}, "'targt' is unknown: did you mean 'target'?"),
         ({"images": {"path": "x", "cuont": 1}}, "'images.cuont' is unknown: did you mean 'count'?"),
         ({"method": {"name": "prgf", "lamda": 1}}, "prgf has no option 'lamda': did you mean 'lam'?"),
+        ({"method": {"name": "square", "bugdet": 3}}, "square has no option 'bugdet': did you mean 'budget'?"),
+        ({"method": {"name": "square", "budget": 3}}, "'budget' is for the whole experiment: write it above"),
         ({"method": "prg"}, "method 'prg' is unknown: did you mean 'prgf'?"),
         ({"method": {"name": "prgf", "q": 0}}, "q counts"),
         ({"norm": "l3"}, "'l2' or 'linf', got 'l3'"),

@@ -121,11 +121,16 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     assert one.fingerprint != open_images(tmp_path / "two").fingerprint
 
 
+def test_a_misspelt_image_set_of_the_demo() -> None:
+    with pytest.raises(InputError, match="'demo:photos': did you mean 'demo:photographs'"):
+        open_images("demo:photos")
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
         (lambda p: None, "there are no images"),
-        (lambda p: p.mkdir(), "holds no image"),
+        (lambda p: p.mkdir(), r"holds no image: a folder's images are its files in \.png, "),
         (lambda p: p.write_text("x"), "is no image set"),
     ],
 )
@@ -159,6 +164,13 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(whole[:50])
         with pytest.raises(InputError, match="cannot read"):
             open_images(tmp_path / name)
+
+
+def test_what_is_no_archive_is_not_said_to_be_a_pickle(tmp_path: Path) -> None:
+    (tmp_path / "a.npz").write_text("none")
+    with pytest.raises(InputError, match=r"it is no \.npz file") as told:
+        open_images(tmp_path / "a.npz")
+    assert "pickle" not in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Bad input gets a clear error before any query: a counter around the target has seen nothing."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,8 +230,16 @@ def test_whitebox_needs_a_module():
 def test_training_mode_is_warned_of(name):
     nets = {"target": Tanh(0), "surrogate": Tanh(1)}
     nets[name].train()
-    with pytest.warns(UserWarning, match=f"the {name} is in training mode"):
+    with pytest.warns(UserWarning, match=f"the {name} is in training mode") as told:
         dowse.attack(nets["target"], X, method="prgf", surrogate=nets["surrogate"], q=2, budget=3)
+    assert {Path(one.filename) for one in told} == {Path(__file__)}, "it is told at the caller's line"
+
+
+def test_images_of_another_kind_are_told_their_remedy():
+    with pytest.raises(dowse.InputError, match=r"got list: use torch.stack\(x\)"):
+        dowse.attack(TARGET, list(X))
+    with pytest.raises(dowse.InputError, match=r"got shape \(.*\): use x\[None\] for one image"):
+        dowse.attack(TARGET, X[0])
 
 
 def test_a_surrogate_with_too_few_classes():

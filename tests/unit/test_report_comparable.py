@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dowse.core.outcome import End
 from dowse.report import compare_stores, write_html, write_text
 from dowse.report.data.cells import best, fill, how_ranked
 from dowse.report.data.gather import gather
@@ -92,6 +93,15 @@ def test_two_stores_are_measured_on_their_common_images(tmp_path: Path) -> None:
     assert [numbers.summary.n for numbers in match.numbers] == [4, 4]
     assert [numbers.summary.median_queries for numbers in match.numbers] == [25, 2.5]
     assert "ASR 100.0% → 100.0%" in compare_stores(before, after).to("text")
+
+
+def test_two_stores_without_a_common_image_have_nothing_to_compare(tmp_path: Path) -> None:
+    before = make_store(tmp_path / "a", [Made("RGF", HARD[:2])])
+    wrong = [End.ALREADY_WRONG] * 2
+    after = make_store(tmp_path / "b", [Made("RGF", EASY, ends=[*wrong, End.ADVERSARIAL, End.ADVERSARIAL])])
+    text = compare_stores(before, after).to("text")
+    assert "no images in common, so nothing to compare" in text
+    assert "Wilcoxon" not in text
 
 
 def test_an_infinite_median_of_a_comparison_reads_inf(tmp_path: Path) -> None:

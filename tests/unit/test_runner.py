@@ -197,6 +197,7 @@ def test_an_image_that_the_target_fails_on_is_neither_fooled_nor_robust(tmp_path
     (finished,) = run(tmp_path / "out", said, report=told)
     assert (finished.rows, finished.summary.n, told.snapshots[-1].done) == ([], 0, 0)
     assert any("the target failed on 3 images of" in message for message in told.messages)
+    assert "give it images of its own size with --size" in str(finished.trouble)
     (tmp_path / "dead").unlink()
     (finished,) = run(tmp_path / "out", said)
     assert finished.summary.n == 3

@@ -148,6 +148,10 @@ def test_the_pace_is_no_part_of_what_a_target_is(text, left):
     [
         ("cifar10_resnet20", "did you mean 'dowse:cifar10_resnet20'"),
         ("dows:cifar10_resnet20", "did you mean 'dowse'"),
+        ("resnet50", "did you mean 'dowse:imagenet_resnet50'"),
+        ("their_models:make", "did you mean 'torch:their_models:make'"),
+        ("nets/small.onnx", "did you mean 'onnx:nets/small.onnx'"),
+        ("weights.pt", "http:// or https://$"),
         ("ftp://host/net", "http:// or https://"),
         ("dowse:", "names nothing"),
         ("http://", "names nothing"),
@@ -222,7 +226,7 @@ def test_a_model_that_is_no_network_stands_behind_a_defence(local):
     target = open_target("jpeg:75+python:their_models:last")
     assert target(torch.full((2, 3, 8, 8), 0.5)).shape == (2, 3)
     assert target.form == "numpy float NHWC in, logits out"
-    with pytest.raises(dowse.InputError, match="a surrogate must give gradients"):
+    with pytest.raises(dowse.InputError, match=r"a surrogate must give gradients.* without options that say how"):
         resolve_surrogate("python:their_models:last")
 
 
@@ -272,7 +276,7 @@ def test_specs_stand_wherever_targets_and_surrogates_do(local):
 
 def test_a_surrogate_must_give_gradients(local, monkeypatch):
     monkeypatch.setattr("dowse.targets.onnx.OnnxTarget", lambda *_: lambda x: x)
-    with pytest.raises(dowse.InputError, match="a surrogate must give gradients"):
+    with pytest.raises(dowse.InputError, match=r"a surrogate must give gradients.* without options that say how"):
         resolve_surrogate("onnx:file.onnx")
 
 

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,9 @@ def _model(audit: "Audit") -> Iterator[Advice]:
 
 def _sharper(audit: "Audit") -> Iterator[Advice]:
     """What would make the numbers sharper or harsher."""
-    if not audit.look.surrogates.specs:
-        yield Advice(audit.look.surrogates.said.partition("; ")[2].capitalize() or audit.look.surrogates.said)
+    none_because = audit.look.surrogates.said.partition("; ")[2]  # empty where none were asked for
+    if none_because and not audit.look.surrogates.specs:
+        yield Advice(_sentence(none_because))
     left = {norm: one for norm, one in audit.standings.items() if one.fell < one.right}
     if left:
         most = max(left.values(), key=lambda one: one.right - one.fell)
@@ -74,8 +75,8 @@ def _sharper(audit: "Audit") -> Iterator[Advice]:
         low, high = few.interval_of_half()
         within = queries(low) if low == high else f"{queries(low)} to {queries(high)}"
         yield Advice(
-            f"These are {plural(few.right, 'picture')}: of all pictures like them, half fall within {within} queries "
-            f"in {norm_sign(few.norm)} (95 %). More pictures tell more."
+            f"{'These are' if few.right > 1 else 'This is'} {plural(few.right, 'picture')}: of all pictures like them, "
+            f"half fall within {within} queries in {norm_sign(few.norm)} (95 %). More pictures tell more."
         )
     for finding in audit.look.notes:
         if finding["remedy"]:
@@ -105,18 +106,19 @@ def _withstood(left: dict[str, Standing]) -> str:
 
 def _defended(audit: "Audit") -> str | None:
     target, out = f"jpeg:75+{audit.look.about['target']}", f"{audit.folder}-jpeg"
-    return _again(audit, {"--target": target, "--out": out})
+    return _again(audit, {"--target": target, "--out": out}, without=("--html", "--json", "--junit"))
 
 
-def _again(audit: "Audit", options: Mapping[str, str]) -> str | None:
-    """The command that the audit came from with other values of options; None if it came from Python."""
+def _again(audit: "Audit", options: Mapping[str, str], without: Sequence[str] = ()) -> str | None:
+    """The command that the audit came from with other values of options, and without some; None if it came from
+    Python."""
     if not audit.command:
         return None
-    words, kept = iter(audit.command), list[str]()
+    words, kept, dropped = iter(audit.command), list[str](), (*options, *without)
     for word in words:
-        if word in options:
+        if word in dropped:
             next(words, None)
-        elif not word.startswith(tuple(f"{one}=" for one in options)):
+        elif not word.startswith(tuple(f"{one}=" for one in dropped)):
             kept.append(word)
     return shlex.join([*kept, *(word for pair in options.items() for word in pair)])
 

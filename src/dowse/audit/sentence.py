@@ -14,12 +14,13 @@ def sentence(standing: Standing) -> str:
     n, fell, budget = standing.right, standing.fell, plural(standing.budget, "query")
     if n == 0:
         return _nothing(standing)
+    comma = "," if standing.own_labels else ""  # what begins with one ends with one
     if n == 1:
         stands = "still stands, because your model refused queries" if standing.detected else f"withstands {budget}"
         end = f"falls within {plural(int(standing.taken[0]), 'query')}" if fell else stands
-        return f"The one picture{_whose(standing)} {end}."
+        return f"The one picture{_whose(standing)}{comma} {end}."
     if fell == 0:
-        return f"None of the {n:,} pictures{_whose(standing)} falls within {budget}{_refused(standing)}."
+        return f"None of the {n:,} pictures{_whose(standing)}{comma} falls within {budget}{_refused(standing)}."
     return f"Of the {n:,} pictures{_whose(standing)}, {_falls(standing)}{_rest(standing, n - fell, budget)}."
 
 
@@ -35,7 +36,9 @@ def _nothing(standing: Standing) -> str:
 
 
 def _whose(standing: Standing) -> str:
-    return ", each taken as what your model says it is" if standing.own_labels else " that your model gets right"
+    if not standing.own_labels:
+        return " that your model gets right"
+    return f",{' each' if standing.right > 1 else ''} taken as what your model says it is"
 
 
 def _falls(standing: Standing) -> str:

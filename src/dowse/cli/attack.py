@@ -1,5 +1,6 @@
 """`dowse attack`: one method on one target, the shortcut of `dowse run` with the same words."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -40,13 +41,28 @@ def attack(
     with computing():
         from dowse.experiment.file import make_experiment
 
+        own = extra_words(context.args)
+        _refuse_unknown(own, method, [one for known in context.command.params for one in known.opts])
+
         if "surrogate" in settings:
             settings["surrogate"] = [settings["surrogate"]]  # those of one command work together
         tables: dict[str, Any] = {
             "name": method, "target": pictures.target(target), "defence": defence, "images": pictures.table,
-            "method": {"name": method, **extra_words(context.args)}, **settings,
+            "method": {"name": method, **own}, **settings,
         }  # fmt: skip
         execute(make_experiment(tables, source="dowse attack").changed(target_name=name), manner)
+
+
+def _refuse_unknown(words: Iterable[str], method: str, options: list[str]) -> None:
+    """Raise InputError for a word that is no option of the method's; one of the command's may have been meant."""
+    from dowse.errors import InputError, nearest
+    from dowse.experiment.tables import MethodTable
+
+    known = MethodTable.known(method)
+    for word in words:
+        if word not in known:
+            also = [option.lstrip("-").replace("-", "_") for option in options]
+            raise InputError(f"{method} has no option {word!r}: {nearest(word, known, also)}")
 
 
 def extra_words(arguments: list[str]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def _estimate(experiment: "Experiment", found: "FirstLook") -> str:
     )
     queries = runs * pictures * experiment.said("budget")
     time = "" if not found.rate else f", {duration(queries / found.rate)} of the target's time"
-    said = f"{plural(pictures, 'picture')}, {runs} runs: at most {queries:,} queries{time}"
+    said = f"{plural(pictures, 'picture')}, {plural(runs, 'run')}: at most {queries:,} queries{time}"
     return f"{said}; a picture costs no more once it has fallen"
 
 

@@ -1,7 +1,9 @@
 """How a command fails: a message on standard error and an exit status, never a traceback for what a user can mend."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 
@@ -33,5 +35,21 @@ def computing() -> Iterator[None]:
     from dowse.machine.cpu import ensure_fast_malloc
 
     ensure_fast_malloc()
-    with failing_kindly():
+    with failing_kindly(), _own_warnings_in_a_line():
+        yield
+
+
+@contextmanager
+def _own_warnings_in_a_line() -> Iterator[None]:
+    """Say this package's warnings without the place in its code, which is no news to who typed a command."""
+    show = warnings.showwarning
+
+    def say(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if category.__module__.partition(".")[0] == "dowse":
+            typer.echo(f"warning: {message}", err=True)
+        else:
+            show(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
         yield

@@ -70,11 +70,13 @@ def _explain(one: "About", console: "Console") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console.print(f"[bold]{one.name}[/] · {escape(one.paper)}")
+    console.print(f"[bold]{one.name}[/]" + (f" · {escape(one.paper)}" if one.paper else ""))
     console.print(f"needs a surrogate: {one.surrogate} · norms: {', '.join(one.norms)}", highlight=False)
     other = f" (targeted: {one.targeted_loss})" if one.targeted_loss else ""
     console.print(f"targeted: {one.targeted} · loss: {one.loss}{other}", highlight=False)
-    console.print(f"queries an iteration: {one.cost}\n", highlight=False)
+    if one.cost:
+        console.print(f"queries an iteration: {one.cost}", highlight=False)
+    console.print()
     console.print(one.text + "\n", markup=False, highlight=False)
     table = Table("option", "default", "what it is", show_lines=False)
     for option in one.options:

@@ -80,7 +80,7 @@ def _option(name: str, setting: Setting, panel: str) -> Parameter:
         kind, default = list[str] | None, None
     elif setting.many or setting.words or setting.spoken is int:
         kind = Any
-        more |= {"parser": literal, "metavar": f"<{_shown(setting.spoken)}>"}
+        more |= {"parser": _value, "metavar": f"<{_shown(setting.spoken)}>"}
     flag = f"--{name.replace('_', '-')}"
     return _parameter(name, Annotated[kind, typer.Option(flag, **more)], default)
 
@@ -108,6 +108,13 @@ def whole(text: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise typer.BadParameter(f"{text!r} is no whole number of at least 1")
     return value
+
+
+def _value(text: Any) -> Any:
+    """As `literal`; an option where the value of another is missing is refused."""
+    if isinstance(text, str) and text.startswith("--"):
+        raise typer.BadParameter(f"it needs a value, and {text} is the next option")
+    return literal(text)
 
 
 def literal(text: Any) -> Any:

@@ -22,6 +22,8 @@ def show_table(finished: "Sequence[Finished]") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from dowse.wording import number, percent, plural
+
     table = Table(
         "run", "method", "target", "norm", "n", "ASR", "AVG. Q", "median Q", "mean Q",
         caption="AVG. Q over successes; median with failures infinite; mean with failures at the budget",
@@ -35,16 +37,16 @@ def show_table(finished: "Sequence[Finished]") -> None:
             escape(one.plan.target),
             spec.norm,
             str(s.n),
-            f"{s.asr:.1%}",
-            f"{s.mean_queries:.1f}",
-            f"{s.median_queries:g}",
-            f"{s.mean_queries_budget:.1f}",
+            percent(s.asr),
+            number(s.mean_queries, ".1f"),
+            number(s.median_queries, "g"),
+            number(s.mean_queries_budget, ".1f"),
         )
     console = wide_console()
     console.print(table)
     skipped = {name: reason for one in finished for name, reason in one.skipped.items()}
     if skipped:
-        console.print(f"{len(skipped)} images could not be read and were left out:", highlight=False)
+        console.print(f"could not be read and left out: {plural(len(skipped), 'image')}", highlight=False)
         for name, reason in skipped.items():
             console.print(f"  {name}: {reason}", markup=False, highlight=False)
     for one in finished:
@@ -52,4 +54,6 @@ def show_table(finished: "Sequence[Finished]") -> None:
             console.print(f"{one.plan.spec.id}: {one.summary.detection}", highlight=False)
     wrong = max((one.summary.already_wrong for one in finished), default=0)
     if wrong:
-        console.print(f"up to {wrong} images a run were misclassified unchanged and are left out of n", highlight=False)
+        most = "up to " if len(finished) > 1 else ""
+        said = f"misclassified unchanged and left out of n: {most}{plural(wrong, 'image')}"
+        console.print(said + (" a run" if most else ""), highlight=False)

@@ -58,12 +58,14 @@ def check_pixels(x: Any, rank: int) -> None:
     """Raise InputError unless x is a float image tensor of the rank in [0, 1]: 3 for (C,H,W), 4 for (N,C,H,W)."""
     shape = {3: "(C,H,W)", 4: "(N,C,H,W)"}[rank]
     if not isinstance(x, Tensor):
-        raise InputError(f"images must be a torch tensor {shape}, got {type(x).__name__}: use torch.as_tensor(x)")
+        remedy = "torch.stack(x)" if isinstance(x, list | tuple) else "torch.as_tensor(x)"
+        raise InputError(f"images must be a torch tensor {shape}, got {type(x).__name__}: use {remedy}")
     if x.dtype not in (torch.float32, torch.float64):
         remedy = "x.float() / 255" if x.dtype == torch.uint8 else "x.float()"
         raise InputError(f"images must be float32 or float64 in [0, 1], got {x.dtype}: use {remedy}")
     if x.ndim != rank:
-        raise InputError(f"images must be {shape}, got shape {tuple(x.shape)}")
+        remedy = ": use x[None] for one image" if (rank, x.ndim) == (4, 3) else ""
+        raise InputError(f"images must be {shape}, got shape {tuple(x.shape)}{remedy}")
     if x.numel() == 0:
         raise InputError(f"there is nothing to attack in images of shape {tuple(x.shape)}")
     low, high = float(x.detach().min()), float(x.detach().max())

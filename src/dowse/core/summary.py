@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from dowse.core.outcome import End
 from dowse.errors import in_words
+from dowse.wording import number, percent
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class Summary:
         failed = f"; the target failed on {self.failed}, first with {self.cause}" if self.failed else ""
         found = f"; {self.detection}" if self.detected else ""
         return (
-            f"{self.successes}/{self.n} fooled (ASR {self.asr:.1%}), AVG. Q {self.mean_queries:.1f}, "
-            f"median {self.median_queries:g} (failures infinite), "
-            f"mean {self.mean_queries_budget:.1f} (failures at the budget), {self.already_wrong} already wrong"
+            f"{self.successes}/{self.n} fooled (ASR {percent(self.asr)}), AVG. Q {number(self.mean_queries, '.1f')}, "
+            f"median {number(self.median_queries, 'g')} (failures infinite), "
+            f"mean {number(self.mean_queries_budget, '.1f')} (failures at the budget), "
+            f"{self.already_wrong} already wrong"
             f"{failed}{found}"
         )
 

@@ -99,5 +99,5 @@ def _checked(spec: RunSpec) -> RunSpec:
         for module in re.findall(r"\b(?:torch|python):([\w.]+):", named):
             check_trusted(module)
     if spec.attack.needs_surrogate and not spec.surrogate:
-        raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "dowse:NAME"')
+        raise InputError(f'method {spec.method!r} needs a surrogate: write surrogate = "SPEC", or --surrogate SPEC')
     return spec

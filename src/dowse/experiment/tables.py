@@ -149,11 +149,18 @@ class MethodTable(Words):
 
     @model_validator(mode="after")
     def _known_options(self) -> Self:
-        known = {*find_method(self.name).options(), "preset", *type(self).model_fields}
+        known = self.known(self.name)
         for word in self.options:
+            if word in Experiment.model_fields.keys() - known:
+                raise InputError(f"{word!r} is for the whole experiment: write it above the first [[method]]")
             if word not in known:
-                raise InputError(f"{self.name} has no option {word!r}: {nearest(word, known)}")
+                raise InputError(f"{self.name} has no option {word!r}: {nearest(word, known, Experiment.model_fields)}")
         return self
+
+    @classmethod
+    def known(cls, method: str) -> set[str]:
+        """The words that a method of that name can have: its own options, and those that every method takes."""
+        return {*find_method(method).options(), "preset", *cls.model_fields}
 
     @property
     def options(self) -> dict[str, Any]:

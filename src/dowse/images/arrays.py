@@ -1,6 +1,7 @@
 """Image sets in one file: .npz and .safetensors."""
 
 from pathlib import Path
+from zipfile import is_zipfile
 
 import numpy as np
 import torch
@@ -44,6 +45,8 @@ def array_source(file: Path) -> ImageSource:
 def _read(file: Path) -> tuple[Tensor, Tensor | None, Tensor | None]:
     try:
         if file.suffix.lower() == ".npz":
+            if not is_zipfile(file):  # numpy would take it for a pickle, and advise to load that
+                raise InputError("it is no .npz file, which numpy.savez writes")
             with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 held = {name: torch.from_numpy(arrays[name]) for name in ARRAYS if name in arrays}
         else:

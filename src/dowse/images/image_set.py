@@ -173,7 +173,10 @@ class ImageSource:
                 continue
             if images and x.shape != images[0].shape:
                 (h, w), (h0, w0) = x.shape[1:], images[0].shape[1:]
-                raise InputError(f"{entry.name} is {h}×{w} but {kept[0].name} is {h0}×{w0}: say the size of all")
+                raise InputError(
+                    f"{entry.name} is {h}×{w} but {kept[0].name} is {h0}×{w0}: say the size of all, "
+                    "with --size or, of `dowse check`, --shape"
+                )
             images.append(x)
             kept.append(entry)
         if not images:

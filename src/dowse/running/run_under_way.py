@@ -53,9 +53,10 @@ class Finished:
         """Why the run says less about the target than was asked for, and what to do; None if all is well."""
         summary, title = self.summary, self.plan.title
         if summary.failed:
+            sizes = "" if self.rows else ", or give it images of its own size with --size"
             return (
                 f"the target failed on {summary.failed} of {len(self.rows) + len(self.failed)} images of {title}, "
-                f"which do not count, first with {summary.cause}. Mend the target; the same command goes on"
+                f"which do not count, first with {summary.cause}. Mend the target{sizes}; the same command goes on"
             )
         if self.skipped and not self.rows and not self.elsewhere:
             name, reason = next(iter(self.skipped.items()))
@@ -208,7 +209,8 @@ class RunUnderWay(Work):
         if x.shape != self.shape:
             raise InputError(
                 f"{name} is {tuple(x.shape)} but the first image is {tuple(self.shape)}, and the size that the target "
-                "takes is not known: say it in the experiment ([images] size = 224) or with --size"
+                "takes is not known: say it with --size, in the experiment ([images] size = 224), or behind the "
+                "spec of your own code (#shape=3x224x224)"
             )
 
     def _tell_replays(self) -> None:

@@ -1,6 +1,5 @@
 """Whatever a caller gives as a surrogate becomes a prior here, checked before any query."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 
 from dowse.core.inputs import check_fits
 from dowse.core.prior import AdaptedPrior, Prior
-from dowse.errors import InputError
+from dowse.errors import InputError, SurrogateWarning, warn
 from dowse.maths.losses import Objective
 from dowse.settings import Combine
 from dowse.surrogates.ensemble import Ensemble
@@ -45,6 +44,6 @@ def _as_prior(surrogate: Any, objective: Objective, like: Tensor, batch_size: in
             f"the surrogate {made.target.name} has no gradient: use the net behind it, or another surrogate"
         )
     if made.target.in_training:
-        warnings.warn("the surrogate is in training mode: call surrogate.eval() first", stacklevel=5)
+        warn("the surrogate is in training mode: call surrogate.eval() first", SurrogateWarning)
     made.learn_classes(like)
     return made

@@ -11,7 +11,7 @@ from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing, Weights
 from dowse.core.packing import default_batch_size, filled, shared_rows
 from dowse.core.prior import Prior, all_finite
 from dowse.core.target import Kind, as_target, checked_scores
-from dowse.errors import InputError
+from dowse.errors import InputError, SurrogateWarning, warn
 from dowse.maths.losses import Objective
 from dowse.surrogates.faster import Alike, open_surrogate
 from dowse.surrogates.features import LastLayer
@@ -247,10 +247,10 @@ class SurrogatePrior(Prior):
         """Warn once of a surrogate whose classes look shifted."""
         if self.classes not in (None, classes) and self.surrogate.class_offset == 0 and not self._remarked:
             self._remarked = True
-            warnings.warn(
+            warn(
                 f"the surrogate has {classes} classes, the target {self.classes}: if their numbers are shifted, give "
-                "dowse.Surrogate(net, class_offset=1) or -1",
-                stacklevel=2,
+                "dowse.Surrogate(net, class_offset=1) or -1, --class-offset on a command line",
+                SurrogateWarning,
             )
 
 

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -70,7 +71,7 @@ def parse_spec(text: str) -> Spec:
     kind, colon, name = rest.partition(":")
     if not colon or kind not in KINDS:
         known = f"{', '.join(f'{kind}:' for kind in KINDS[:-2])}, http:// or https://"
-        raise InputError(f"{without_password(text)!r} is not a target: a spec starts with {known}; {_suggestion(kind)}")
+        raise InputError(f"{without_password(text)!r} is not a target: a spec starts with {known}{_suggestion(rest)}")
     if not name.strip("/"):
         raise InputError(f"{without_password(text)!r} names nothing after {kind}:")
     options = _options(fragment)
@@ -159,7 +160,8 @@ def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any)
     net = resolve_target(spec, weights, **options)
     if not isinstance(net, nn.Module):
         raise InputError(
-            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)}"
+            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)} "
+            "that makes a module, without options that say how it is asked, such as shape= or layout="
         )
     return net
 
@@ -203,13 +205,19 @@ def _options(fragment: str) -> dict[str, str]:
         raise InputError(f"options, after # or ?, must be OPTION=VALUE&OPTION=VALUE, got {fragment!r}") from None
 
 
-def _suggestion(word: str) -> str:
-    """What may have been meant: a built-in model without its kind, or a misspelt kind."""
+def _suggestion(text: str) -> str:
+    """What may have been meant: a model or a file without its kind, a misspelt kind; empty if that cannot be told."""
     from dowse.models import names
 
-    if word in names():
-        return f"did you mean 'dowse:{word}'?"
-    return nearest(word, KINDS)
+    kind, _, factory = text.partition(":")
+    meant = [f"dowse:{name}" for name in names() if kind and kind in (name, name.partition("_")[2])]
+    if not meant and kind.endswith((".onnx", ".tflite")):
+        meant = [f"{kind.rpartition('.')[2]}:{without_password(kind)}"]
+    if not meant:
+        meant = get_close_matches(kind, KINDS, n=1)
+    if not meant and re.fullmatch(r"[\w.]+:\w+", text):
+        meant = [f"torch:{kind}:{factory}"]
+    return f"; did you mean {' or '.join(map(repr, meant))}?" if meant else ""
 
 
 def open_target(given: Any) -> Target:

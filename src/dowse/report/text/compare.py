@@ -13,7 +13,7 @@ from dowse.report.data.names import norm_sign, short_target
 from dowse.report.data.statistics import Paired, compare_rows
 from dowse.report.text.markdown import escape, table_lines
 from dowse.store import RunInfo, Store
-from dowse.wording import p_value, percent, queries
+from dowse.wording import p_value, percent, plural, queries
 
 SAME = ("method", "target", "norm", "targeted")
 
@@ -159,19 +159,28 @@ def _unmatched(versus: Versus) -> dict[str, list[str]]:
 def _text(versus: Versus) -> str:
     lines = []
     for match in versus.matches:
-        words, p = _words(match), match.paired
+        words = _words(match)
         changes = "   ".join(f"{word} {words[f'{word} before']} → {words[f'{word} after']}"
                              for word in ("ASR", "AVG. Q", "median"))  # fmt: skip
         lines += [
             f"{words['method']} · {words['target']} · {words['norm']} · at most {match.budget:,} queries",
-            f"    {changes}",
-            f"    {p.n} images in common: the second takes fewer queries on {p.losses}, more on {p.wins}, the same on "
-            f"{p.ties}; Wilcoxon p {p_value(p.wilcoxon_p)}, sign test p {p_value(p.sign_p)}",
+            *([f"    {changes}"] if match.paired.n else []),
+            f"    {_against(match.paired)}",
             f"    differs: {words['what differs']}",
             "",
         ]
     lines += [f"{side}: {name}" for side, names in _unmatched(versus).items() for name in names]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _against(p: Paired) -> str:
+    """How the second does against the first on the images that both attacked."""
+    if not p.n:
+        return "no images in common, so nothing to compare"
+    return (
+        f"{plural(p.n, 'image')} in common: the second takes fewer queries on {p.losses}, more on {p.wins}, the same "
+        f"on {p.ties}; Wilcoxon p {p_value(p.wilcoxon_p)}, sign test p {p_value(p.sign_p)}"
+    )
 
 
 def _csv(versus: Versus) -> str:
