@@ -45,6 +45,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"method": 3}, "method= takes"),
     ({"method": "os:system"}, "--trust os"),
     ({"nope": 3}, "rgf has no option 'nope'"),
+    ({"bugdet": 3}, "rgf has no option 'bugdet': did you mean 'budget'"),
     ({"method": "prgf"}, "needs a surrogate"),
     ({"method": "prgf", "surrogate": 3}, "surrogate must be"),
     ({"method": "prgf", "surrogate": "dowse:nope"}, "nope"),

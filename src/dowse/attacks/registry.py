@@ -98,7 +98,7 @@ def _construct(kind: type[AnyMethod], settings: AttackSettings) -> AnyMethod:
     options = without_preset(kind, settings.options)
     for option in options:
         if option not in known:
-            raise InputError(f"{kind.name} has no option {option!r}: {nearest(option, known)}")
+            raise InputError(f"{kind.name} has no option {option!r}: {nearest(option, known, vars(settings))}")
     by_the_run = {"norm": settings.norm} | ({} if settings.step is None else {"step": settings.step})
     given = known | {one.name: by_the_run[one.name] for one in fields_of(kind) if one.name in by_the_run}
     given |= options
