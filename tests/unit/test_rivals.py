@@ -87,9 +87,10 @@ def talk(flow, loss=linear):
         ("autozoom", {"sigma": 0.0}, "sigma"),
         ("autozoom", {"subspace": (4, 9)}, "subspace"),
         ("zoo", {"coordinate": 3}, "did you mean 'coordinates'"),
+        ("bandits", {"nrom": "l2"}, "did you mean 'norm'"),
         (
             "bandits",
-            {"nrom": "l2"},
+            {"kernel": 3},
             "known are check_every, clip_probes, exploration, online_rate, probe_length, subspace",
         ),
     ],

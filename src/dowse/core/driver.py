@@ -209,8 +209,9 @@ class _Driver:
         """One round of the surrogates: all who wait on them are answered at once."""
         if self.prior is None:
             raise InputError(f"method {self.rules.method!r} asks for a surrogate's gradient: give surrogate=")
-        if (first := asking[0].first) is not None:  # not every target tells its classes before it is asked
-            self.prior.expect(first.scores.shape[1])
+        first = asking[0].first
+        if first is not None and first.scores.shape[1]:  # of an older store's log it has none
+            self.prior.expect(first.scores.shape[1])  # not every target tells its classes before it is asked
         asked = [c.question for c in asking if isinstance(c.question, PriorAt | Look | Pull)]
         answers = answer_all(self.prior, asked, [c.goal for c in asking], [c.turns for c in asking])
         for conversation, question, answer in zip(asking, asked, answers, strict=True):
