@@ -25,7 +25,7 @@ CLAIMS = [  # (what the paper says, pages where it says so, the better row, the 
     ("λ* beats λ = 0.05, data prior", ("table1", "table5"), "P-RGF_D (λ*)", "P-RGF_D (λ = 0.05)"),
     ("P-RGF beats RGF", ("table1", "table2", "table5", "table6"), "P-RGF (λ*)", "RGF"),
     ("P-RGF_D beats RGF_D", ("table1", "table2", "table5", "table6"), "P-RGF_D (λ*)", "RGF_D"),
-    ("P-RGF_D beats Bandits_TD", ("bandits", "table5"), "P-RGF_D (λ*)", "Bandits_TD"),
+    ("P-RGF_D beats Bandits_TD", ("bandits", "inception", "table5"), "P-RGF_D (λ*)", "Bandits_TD"),
     ("P-RGF_D beats Bandits_TD looked at every fifth step", ("bandits",), "P-RGF_D (λ*)",
      "Bandits_TD, looked at every fifth step"),
     ("P-RGF_D beats Bandits_TD with the paper's step", ("bandits", "table5"), "P-RGF_D (λ*)",
