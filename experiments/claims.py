@@ -233,8 +233,9 @@ def page(lines: Sequence[Line], pooled: Sequence[Together] = (), notes: Sequence
     yield f"A claim holds on a target, or its opposite does, where a sign test over images has p < {LEVEL} after Holm's"
     yield "correction among the lines of that claim. Behind each target: images on which the first row needs fewer, and"
     yield "more. With several seeds an image counts by its mean over them."
-    yield from notes
     yield ""
+    yield from notes
+    yield from [""] if notes else []
     where = list(dict.fromkeys((line.claim, line.page) for line in lines))
     rows = [
         (claim, number_of(name), word, each)

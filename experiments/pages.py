@@ -1,6 +1,6 @@
 """What a page of docs/results holds already, so that a page grows: what a store has nothing of stays as it is.
 
-`experiments/results.py` writes those pages. Cells of an earlier run whose rows are gone bear a dagger, and the lines
+`experiments/results.py` writes those pages. Cells of an earlier run whose rows are gone bear a dagger, and the points
 that begin with one say which run that was.
 """
 
@@ -17,8 +17,8 @@ def lines_of(page: Path) -> list[str]:
 
 
 def notes(page: Sequence[str]) -> list[str]:
-    """The lines that say where cells with a dagger come from."""
-    return [line for line in page if line.startswith(DAGGER)]
+    """The points of a list that say where cells with a dagger come from."""
+    return [line for line in page if line.startswith(f"- {DAGGER}")]
 
 
 def rows(page: Sequence[str], first: str, last: str | None = None) -> Iterator[dict[str, str]]:

@@ -119,9 +119,10 @@ def heading(name: str, ours: Cells, sessions: Sequence[SessionInfo], notes: Sequ
     run = f"Run {' to '.join(days[:1] + days[1:][-1:])}, seed {', '.join(map(str, seeds))}, with {', '.join(versions)}."
     yield run if rows else "Not run yet."
     yield budgets_of(ours)
-    yield from notes
     yield LEGEND
     yield ""
+    yield from notes
+    yield from [""] if notes else []
 
 
 def budgets_of(ours: Cells) -> str:

@@ -189,13 +189,13 @@ def test_the_examples_of_pages_run(results: ModuleType) -> None:
 
 
 def test_a_cell_whose_rows_are_gone_stays_with_a_dagger(results: ModuleType, store: Store) -> None:
-    page = ["† Run long ago.", "", "| method | net | other net |", "|---|---|---|", "| better | 50% | – |"]
+    page = ["- † Run long ago.", "- Else.", "", "| method | net | other net |", "|---|---|---|", "| better | 50% | – |"]
     page += ["| other | 60% † | 70% |", "", "| method | net |", "|---|---|", "| better | of another table |"]
     ours = {"net": {"better": [EMPTY], "other": [EMPTY]}, "other net": {"better": [EMPTY], "other": [cell(store, 1)]}}
     better, other = list(results.table(ours, {"columns": [], "rows": {}}, results.pages.cells(page)))[2:]
     assert better == "| better | 50% † | – |"
     assert other == f"| other | 60% † | {results.words_of([cell(store, 1)])} |"
-    assert results.pages.notes(page) == ["† Run long ago."]
+    assert results.pages.notes(page) == ["- † Run long ago."]
 
 
 def test_columns_that_differ_by_a_surrogate_count_the_rows_that_use_none_once(
