@@ -220,6 +220,12 @@ def test_claims_keep_the_lines_whose_rows_are_gone(claims: ModuleType, results: 
     assert claims.grown(lines, together, written) == (lines, together)
 
 
+def test_a_row_that_the_first_column_lacks_stands_where_its_own_column_has_it(results: ModuleType) -> None:
+    columns = {"one": ["a", "c"], "two": ["a", "b", "c", "d"], "three": ["z"]}
+    ours = {target: {title: [EMPTY] for title in titles} for target, titles in columns.items()}
+    assert results.titles_of(ours) == ["z", "a", "b", "c", "d"]
+
+
 def test_a_page_says_its_budgets(results: ModuleType, tmp_path: Path) -> None:
     with Store(make_store(tmp_path / "a", [Made("a", [10])])) as one:
         most = {"net": {"a": [cell(one, 0, 1)]}, "other": {"a": [cell(one, 0, 1)]}, "none": {"a": [EMPTY]}}
