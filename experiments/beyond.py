@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from results import column_of
+
 from dowse.core.outcome import End
 from dowse.core.summary import Summary, summarize
 from dowse.experiment.file import load_experiment
@@ -330,8 +332,7 @@ def table1(stores: Sequence[Store]) -> Iterator[str]:
 
 def columns_of(plan: PlannedRun) -> tuple[str, str]:
     """What the columns that a run belongs to are called: by its target alone, or with its surrogates."""
-    target = short_target(plan.spec.target)
-    return target, f"{target} by {', '.join(map(short_target, plan.spec.surrogate))}"
+    return short_target(plan.spec.target), column_of(plan.spec.target, plan.spec.surrogate)
 
 
 def words_of(rows: Sequence[Row]) -> str:

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
@@ -15,5 +17,7 @@ def experiment_script(name: str) -> ModuleType:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXPERIMENTS))  # where it finds the scripts that it is made of
+        spec.loader.exec_module(module)
     return module

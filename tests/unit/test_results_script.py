@@ -9,13 +9,12 @@ import pytest
 from dowse.core.outcome import End
 from dowse.store import Counted, Store, StoreWriter
 from dowse.store.pack import pack
-from tests.scripts import EXPERIMENTS, experiment_script
+from tests.scripts import experiment_script
 from tests.stores import Made, make_store
 
 
 @pytest.fixture
-def results(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))  # where it finds the scripts that it is made of
+def results() -> ModuleType:
     return experiment_script("results")
 
 

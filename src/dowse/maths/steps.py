@@ -6,7 +6,7 @@ from torch import Tensor
 ENOUGH_VALUES = 7  # so many different scores that all are multiples of the least difference by no chance
 COMMON = (1 / 10, 1 / 100, 1 / 256, 1 / 255, 1 / 1000)  # steps that a few probabilities are enough to tell
 EXACT = 1 / 256  # a power of two: its multiples are floats without any rounding
-AROUND_ONE = 0.02  # how far the sum of probabilities may be from 1: they may have been rounded
+SUMS = (0.5, 1.02)  # what probabilities may add up to: they may have been rounded, most of them to zero
 
 
 def step_of(scores: Tensor) -> float | None:
@@ -39,12 +39,12 @@ def step_of_answer(scores: Tensor) -> float | None:
     scores = scores.detach().double()
     if not len(scores) or not bool(scores.isfinite().all()):
         return None
-    logarithms = bool((scores <= 0).all()) and _sums_to_one(scores.exp())
+    logarithms = bool((scores <= 0).all()) and _may_be_probabilities(scores.exp())
     shown = scores.exp() if logarithms else scores
     values = _distinct(shown)
     if (step := step_of(values[1:] if len(values) > ENOUGH_VALUES else values)) is not None:
         return step
-    return _common_step(shown) if bool((shown >= 0).all()) and _sums_to_one(shown) else None
+    return _common_step(shown) if _may_be_probabilities(shown) else None
 
 
 def single_precision(scores: Tensor) -> float:
@@ -61,8 +61,8 @@ def _distinct(scores: Tensor) -> Tensor:
     return torch.tensor(sorted({*scores.double().flatten().tolist()}), dtype=torch.float64)
 
 
-def _sums_to_one(probabilities: Tensor) -> bool:
-    return abs(float(probabilities.sum()) - 1) <= AROUND_ONE
+def _may_be_probabilities(shown: Tensor) -> bool:
+    return bool((shown >= 0).all()) and SUMS[0] <= float(shown.sum()) <= SUMS[1]
 
 
 def _common_step(probabilities: Tensor) -> float | None:
