@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dowse.core.summary import Summary
     from dowse.errors import InputError, TargetFailedError
     from dowse.surrogates.surrogate import Surrogate
+    from dowse.targets.fast import through_onnxruntime
     from dowse.targets.model import Model
     from dowse.targets.predict_function import predict_function
 
@@ -38,6 +39,7 @@ __all__ = [
     "estimate",
     "predict_function",
     "stream",
+    "through_onnxruntime",
 ]
 
 # Where each public name lives. Names are imported when they are first used, so that `dowse --help` and all that needs
@@ -53,6 +55,7 @@ _HOMES = {
     "dowse.core.summary": ("Summary",),
     "dowse.errors": ("InputError", "TargetFailedError"),
     "dowse.surrogates.surrogate": ("Surrogate",),
+    "dowse.targets.fast": ("through_onnxruntime",),
     "dowse.targets.model": ("Model",),
     "dowse.targets.predict_function": ("predict_function",),
 }

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import dowse
 from dowse.core.target import Target
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
@@ -189,6 +190,35 @@ def test_what_is_not_sure_to_be_the_same_stays_with_torch(name: str, words: str 
     assert choice.backend == fast.TORCH
     assert (choice.words is None) == (words is None)
     assert words is None or words in str(choice.words)
+
+
+def test_a_module_is_handed_to_onnxruntime_by_name_of_a_function() -> None:
+    net = Tiny().eval()
+    target = dowse.through_onnxruntime(net, X)
+    assert isinstance(target, OnnxTarget)
+    torch.testing.assert_close(target(X), net(X), rtol=1e-4, atol=1e-5)
+    both = [dowse.attack(asked, X, method="square", norm="linf", eps=0.3, budget=60) for asked in (target, net)]
+    assert both[0].queries.tolist() == both[1].queries.tolist()
+    with torch.no_grad():
+        next(net.parameters()).mul_(-1)  # other weights are another file
+    torch.testing.assert_close(dowse.through_onnxruntime(net, X)(X), net(X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("net", "images", "words"),
+    [
+        (ByValue().eval(), X, "looks at values.* Hand the network itself"),
+        (Noisy().eval(), X, "answers otherwise than torch.* Hand the network itself"),
+        (Tiny(), X, r"call net.eval\(\)"),
+        (len, X, "an nn.Module, got builtin_function_or_method"),
+        (Tiny().eval(), X[0], r"x\[None\]"),
+        (Tiny().eval(), X * 255, "divide by 255"),
+        (Tiny().eval(), torch.rand(1, 3, 9, 9), "cannot run this network"),
+    ],
+)
+def test_what_onnxruntime_cannot_be_handed_is_said(net: Any, images: Tensor, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        dowse.through_onnxruntime(net, images)
 
 
 def test_a_file_of_other_weights_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

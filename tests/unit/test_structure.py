@@ -29,6 +29,7 @@ PUBLIC = [
     "estimate",
     "predict_function",
     "stream",
+    "through_onnxruntime",
 ]
 # The rooms of the house, lower ones first. A room may import those before it in this list and itself, no other; a file
 # or folder below `dowse` that is not listed fails the test.

@@ -16,7 +16,7 @@ from dowse.errors import InputError
 from dowse.machine.files import replacing
 from dowse.targets.export import INPUT, OUTPUT, export_onnx
 from dowse.targets.shapes import declared_shape
-from dowse.targets.spec import parse_spec, resolve_surrogate
+from dowse.targets.spec import resolve_surrogate
 from dowse.targets.weights_digest import module_digest, weights_digest
 
 
@@ -56,24 +56,29 @@ def exported_file(name: str, size: int | None = None) -> Path:
         raise InputError(f"cannot write to the cache {file.parent}: {error}; set DOWSE_CACHE to a folder") from error
 
 
-def traced_file(spec: str, net: nn.Module, shape: Sequence[int]) -> Path:
+def traced_file(name: str, net: nn.Module, shape: Sequence[int], *, known: bool, anew: bool) -> Path:
     """The ONNX file of a network for images (C, H, W), found in the cache by its weights, or written.
 
-    A user's own code may change where no weight does, so its network is written anew each time. A network that looks at
-    values to decide what it does is an InputError: its trace would hold one of its ways only.
+    A network that looks at values to decide what it does is an InputError: its trace would hold one of its ways only.
+
+    Args:
+        name: What the network is called, a part of what the file is known by.
+        net: The network.
+        shape: (C, H, W) of the images.
+        known: It is a built-in one, which looks at sizes and never at values.
+        anew: Write it even if it is there: a user's own code may change where no weight does.
     """
-    parsed = parse_spec(spec)
-    made_of = (parsed.text, tuple(shape), module_digest(net), torch.__version__, dowse.__version__)
+    made_of = (name, tuple(shape), module_digest(net), torch.__version__, dowse.__version__)
     file = cache_folder() / f"traced-{_key(made_of)}.onnx"
-    if not file.is_file() or parsed.kind == "torch":
+    if not file.is_file() or anew:
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
-            _trace(net, partial, shape, known=parsed.kind == "dowse")
+            _trace(net, partial, shape, known=known)
     return file
 
 
 def _trace(net: nn.Module, path: Path, shape: Sequence[int], *, known: bool) -> None:
-    """Write a network; `known` are the built-in ones, which look at sizes and never at values."""
+    """Write a network."""
     with warnings.catch_warnings(record=True) as heard:  # an error raised in the tracer's C++ would be another's words
         warnings.simplefilter("always")
         torch.onnx.export(

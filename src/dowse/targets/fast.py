@@ -2,15 +2,17 @@
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 
 import torch
 from torch import Tensor, nn
 
 from dowse.core.calls import Calls
+from dowse.core.inputs import check_pixels
 from dowse.core.packing import default_batch_size, numbers_of_a_row, shared_rows
 from dowse.core.same_bits import same_bits
 from dowse.core.target import Target
@@ -84,7 +86,9 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
     if importlib.util.find_spec("onnxruntime") is None or importlib.util.find_spec("onnx") is None:
         return _tuned(net, images, TORCH, f"torch runs {spec}: {GAIN}")
     try:
-        target, difference = _through_onnxruntime(spec, net, points, steady=opened.steady)
+        target, difference = _through_onnxruntime(
+            _traced(spec, net, images.shape[1:]), net, points, steady=opened.steady
+        )
         gain = _gain(net, target, images)
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {in_a_line(error, 150)}")
@@ -127,23 +131,69 @@ def open_fast(spec: str, like: Tensor) -> Target:
         raise InputError(f"{spec} refuses onnxruntime. {remedy}")
     opened = open_target(spec)
     net = _network(opened)
+    points = _with_extremes(like.detach().cpu().float().unsqueeze(0))
+    return _compared(spec, net, points, partial(_traced, spec), steady=opened.steady, remedy=remedy)
+
+
+def through_onnxruntime(net: nn.Module, images: Tensor) -> Target:
+    """A torch network as onnxruntime runs it on a CPU, often twice as fast, once its answers were compared.
+
+    `dowse.attack` asks a module itself, whatever counts or prints inside it; this is for a network that only computes.
+    Its scores for the first four images, noise, black and white must be the network's to 1e-4. Surrogates stay modules.
+
+    Args:
+        net: The network, on the CPU, in single precision and eval mode.
+        images: Some of those to be attacked, (n, C, H, W) in [0, 1]; more than four are not looked at.
+
+    Returns:
+        A target for `dowse.attack` and all that takes one.
+
+    Raises:
+        InputError: It cannot be traced, answers otherwise, or onnxruntime is not installed.
+
+    >>> import dowse
+    >>> net, x = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3)).eval(), torch.rand(4, 3, 2, 2)
+    >>> target = dowse.through_onnxruntime(net, x)  # doctest: +SKIP
+    >>> dowse.attack(target, x, budget=10).queries  # doctest: +SKIP
+    """
+    check_pixels(images, rank=4)
+    if not isinstance(net, nn.Module):
+        raise InputError(f"onnxruntime can be handed an nn.Module, got {type(net).__name__}: give that to dowse.attack")
+    if net.training:
+        raise InputError("the network is in training mode: call net.eval() first")
+    opened, remedy = open_target(net), "Hand the network itself to dowse.attack: torch runs it then"
+    name = f"{type(net).__module__}.{type(net).__qualname__}"
+    made = partial(traced_file, name, known=opened.steady, anew=not opened.steady)
+    points = _with_extremes(images[:COMPARED].detach())
+    return _compared("this network", net, points, made, steady=opened.steady, remedy=remedy)
+
+
+def _compared(
+    what: str, net: nn.Module | None, points: Tensor, made: Callable[..., Path], *, steady: bool, remedy: str
+) -> Target:
+    """A network's target, whose answers about points, (n, C, H, W), are the network's; InputError if it has none."""
     try:
         assert net is not None
-        points = _with_extremes(like.detach().cpu().float().unsqueeze(0))
-        target, difference = _through_onnxruntime(spec, net, points, steady=opened.steady)
+        target, difference = _through_onnxruntime(made(net, points.shape[1:]), net, points, steady=steady)
     except Exception as error:
-        raise InputError(f"onnxruntime cannot run {spec}: {in_a_line(error, 150)}. {remedy}") from error
+        raise InputError(f"onnxruntime cannot run {what}: {in_a_line(error, 150)}. {remedy}") from error
     if not difference <= TOLERANCE:
-        raise InputError(f"through onnxruntime {spec} answers otherwise than torch, by {difference:.1g}. {remedy}")
+        raise InputError(f"through onnxruntime {what} answers otherwise than torch, by {difference:.1g}. {remedy}")
     return target
 
 
-def _through_onnxruntime(spec: str, net: nn.Module, points: Tensor, *, steady: bool) -> tuple[Target, float]:
+def _traced(spec: str, net: nn.Module, shape: Sequence[int]) -> Path:
+    """The file of a spec's network for images (C, H, W)."""
+    parsed = parse_spec(spec)
+    return traced_file(parsed.text, net, shape, known=parsed.kind == "dowse", anew=parsed.kind == "torch")
+
+
+def _through_onnxruntime(file: Path, net: nn.Module, points: Tensor, *, steady: bool) -> tuple[Target, float]:
     """A network's target, and the largest difference of its scores to the network's at points, (n, C, H, W).
 
     A steady one has a thread a call, unless its rows mind who shares their pass: then they wait for company instead.
     """
-    file, few = traced_file(spec, net, points.shape[1:]), shared_rows(numbers_of_a_row(points))
+    few = shared_rows(numbers_of_a_row(points))
     target = OnnxTarget(file, calls_at_once=torch.get_num_threads() if steady else 1)
     target.steady, target.exact = steady, steady and few > 1 and same_bits(target, points, few, range(1, few))
     if steady and few > 1 and not target.exact:
