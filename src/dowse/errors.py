@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class InputError(ValueError):
@@ -97,9 +97,14 @@ def fraction(**values: object) -> None:
             raise InputError(f"{name} must lie in [0, 1], got {value!r}")
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number, numpy's among them."""
+    return _is_number(value, Integral)
+
+
 def is_count(value: object) -> bool:
     """Whether a value is a whole number of at least 1."""
-    return _is_number(value, Integral) and value >= 1  # type: ignore[operator]
+    return is_whole(value) and value >= 1
 
 
 def _is_number(value: object, kind: type) -> bool:

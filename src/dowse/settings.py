@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from dowse.errors import InputError, choose, count, positive
+from dowse.errors import InputError, choose, count, is_whole, positive
 
 LARGEST_SIDE = 4096  # of images; one of 100,000 would take 112 GiB
 
@@ -72,7 +72,7 @@ def _count_or_zero(**values: object) -> None:
 def _storable(**values: object) -> None:
     """A store keeps whole numbers in 64 bits."""
     for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        if not is_whole(value) or not -(2**63) <= value < 2**63:
             raise InputError(f"{name} must be a whole number that fits 64 bits, got {value!r}")
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,7 +28,7 @@ from dowse.models import WeightsError
 from dowse.running.interrupt import Interrupt
 from tests.nets import Tanh
 from tests.stores import CELL, Made, make_store
-from tests.support import pictures
+from tests.support import Counter, pictures
 from tests.victims import ROWS, rows_seen, target
 
 NEVER = math.inf
@@ -365,6 +366,8 @@ def test_the_portfolio_and_its_rounds() -> None:
     assert radii(0.5, ["l2"]) == 0.5
     with pytest.raises(InputError, match="a radius in one norm"):
         radii(0.5, ["l2", "linf"])
+    with pytest.raises(InputError, match="eps has a radius in linf, and the audit has l2"):
+        radii({"l2": 1.0, "linf": 0.03}, ["l2"])
 
 
 def test_time_is_over_by_itself() -> None:
@@ -416,3 +419,30 @@ def test_benchmark_takes_a_function_and_labels_and_minutes() -> None:
     assert [*audit.standings] == ["linf"]
     assert audit.standings["linf"].budget == 30
     assert "none, as asked for" in audit.look.surrogates.said
+
+
+def test_benchmark_takes_one_word_for_a_list_and_numbers_of_numpy() -> None:
+    net = Tanh(0)
+    audit = dowse.benchmark(
+        net, pictures(2), surrogate=None, norms="l2", methods="square", require="half >= 1",
+        budget=np.int64(5), seed=np.int32(3), eps=np.float32(0.5),
+    )  # fmt: skip
+    assert [*audit.standings] == ["l2"]
+    assert [*audit.standings["l2"].attacks] == ["Square"]
+    assert audit.standings["l2"].budget == 5
+    assert [one.requirement.text for one in audit.verdicts] == ["half >= 1"]
+
+
+@pytest.mark.parametrize(("budget", "got"), [(0, "0"), (20.0, "20.0")])
+def test_benchmark_refuses_a_budget_that_counts_nothing(budget: Any, got: str) -> None:
+    net = Counter(Tanh(0))
+    with pytest.raises(InputError, match=f"budget counts and must be a whole number of at least 1, got {got}"):
+        dowse.benchmark(net, pictures(1), surrogate=None, budget=budget)
+    assert net.rows == 0
+
+
+def test_benchmark_of_wrong_labels_says_what_to_do_in_python_too() -> None:
+    net, x = Tanh(0), pictures(2)
+    wrong = (net(x).argmax(1) + 1) % 4
+    with pytest.raises(dowse.TargetFailedError, match=r"had no image to attack.*in Python y=None"):
+        dowse.benchmark(net, x, wrong, surrogate=None, budget=5, norms="l2")

@@ -343,6 +343,8 @@ def test_what_is_not_bad_is_taken():
         (X.transpose(2, 3).contiguous().transpose(2, 3), tuple(Y.tolist()), 3),
     ]:
         assert torch.equal(dowse.attack(TARGET, x, y, method="rgf", q=q, budget=20).adversarial, expected)
+    numpy = dowse.attack(TARGET, X, Y, method="rgf", q=3, budget=np.int64(20), seed=np.int32(0))
+    assert torch.equal(numpy.adversarial, expected)
 
 
 def test_a_single_image_takes_a_single_label():

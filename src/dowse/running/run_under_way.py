@@ -63,9 +63,9 @@ class Finished:
             return f"no image of {title} could be read, the first, {name}, because of this: {reason}"
         if summary.already_wrong and not summary.n and not self.elsewhere:
             return (
-                f"no image of {title} was attacked: the target misclassifies all {summary.already_wrong} unchanged. "
-                "Check their labels (do they count from 0, in the target's order?), or take the target's own with "
-                "--labels target"
+                f"{title} had no image to attack: the target misclassifies all {summary.already_wrong} unchanged. "
+                "Check their labels (do they count from 0, in the target's order?), or take the target's own: "
+                "--labels target, in Python y=None"
             )
         return None
 
