@@ -187,6 +187,20 @@ def test_the_strongest_attack_counts(audit: Audit) -> None:
         audit.robust_accuracy(norm="l1")
 
 
+def test_attacks_that_are_level_are_strongest_together(tmp_path: Path) -> None:
+    runs = [Made("Dowse", [2, 3, None]), Made("Square", [9, 2, None]), Made("Transfer", [2, None, None])]
+    audit = audit_of(make_store(tmp_path, runs), None, LOOK)
+    found = audit.standings["l2"]
+    assert [one.attacks for one in found.pictures] == [("Dowse", "Transfer"), ("Square",), ()]
+    assert [found.strongest_on(one) for one in found.attacks] == [1, 1, 1]
+    assert "Dowse, Transfer" in audit.html()
+    said = json.loads(audit.json())["norms"]["l2"]
+    assert [(one["attack"], one["attacks"]) for one in said["strongest"]] == [
+        ("Dowse", ["Dowse", "Transfer"]), ("Square", ["Square"]), (None, []),
+    ]  # fmt: skip
+    assert said["attacks"]["Transfer"]["strongest_on"] == 1
+
+
 def test_an_attack_that_was_detected_is_no_defeat(tmp_path: Path) -> None:
     ends = [[End.DETECTED, End.DETECTED, End.BUDGET], [End.ADVERSARIAL, End.DETECTED, End.BUDGET]]
     runs = [Made(name, [5, 9, None], ends=found) for name, found in zip(("Dowse", "Square"), ends, strict=True)]
@@ -211,7 +225,14 @@ def test_json_and_junit(audit: Audit, tmp_path: Path) -> None:
     assert l2["falls_within"] == {"first": 2, "half": 2, "90%": None, "all": None}
     assert l2["accuracy"] == {"1": 0.8, "10": 0.4, "100": 0.2, "1000": 0.2}
     assert l2["attacks"]["Square"]["strongest_on"] == 1
-    assert l2["strongest"][3] == {"picture": "0003.png", "label": 1, "attack": None, "queries": None, "taken_for": None}
+    assert l2["strongest"][3] == {
+        "picture": "0003.png",
+        "label": 1,
+        "attack": None,
+        "attacks": [],
+        "queries": None,
+        "taken_for": None,
+    }
     assert [one["met"] for one in said["gate"]["requirements"]] == [False, False, True]
     suite = ElementTree.fromstring(audit.junit(tmp_path / "a.xml")).find("testsuite")
     assert suite is not None
@@ -268,7 +289,7 @@ def test_one_picture_and_one_attack_are_spoken_of_as_such(audit: Audit) -> None:
 
 def test_the_audit_of_a_defence_writes_over_no_file_of_this_one(audit: Audit) -> None:
     command = ("dowse", "audit", "--html", "a.html", "--json=a.json", "--junit", "a.xml", "--budget", "9")
-    defended = next(one for one in advice(replace(audit, command=command)) if "what a defence" in one.said)
+    defended = next(one for one in advice(replace(audit, command=command)) if "with a defence" in one.said)
     assert defended.command is not None
     assert defended.command.startswith("dowse audit --budget 9 --target jpeg:75+")
 

@@ -180,6 +180,11 @@ def test_the_first_sentence_says_what_the_medians_say(tmp_path: Path) -> None:
         "<strong>all</strong> fools half of the images within <strong>4.5 queries</strong> and all 4 in the end" in said
     )
     assert "<strong>half</strong> fools 50.0% of 4 within the budget." in said
+    level, slow = Made("level", [6, 5, 4, 3]), Made("slow", [70, 80, 90, 100])
+    said = write_html(make_store(tmp_path / "c", [level, slow, Made("all", [3, 4, 5, 6]), half])).read_text()
+    said = " ".join(said.split())
+    assert "<strong>all</strong> and <strong>level</strong> fool half of the images within <strong>4.5 queries" in said
+    assert "all 4 in the end; <strong>slow</strong> needs 85, <strong>half</strong> fools 50.0% of 4 within" in said
     said = write_html(make_store(tmp_path / "b", [half, none])).read_text()
     assert "no method fools more than half of the images; <strong>half</strong> comes closest with 50.0% of 4." in said
 
