@@ -20,7 +20,6 @@ from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
 from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Reserved, Restarted, Round, Stopped
-from dowse.wording import OWN_LABELS
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
 
@@ -83,6 +82,7 @@ class RunUnderWay(Work):
         store: Where all is kept.
         report: Who is told.
         interrupt: Asked whether to stop.
+        note: What is said as it begins.
     """
 
     plan: PlannedRun
@@ -93,6 +93,7 @@ class RunUnderWay(Work):
     store: StoreWriter
     report: Reporter
     interrupt: Interrupt
+    note: str = ""
     replayed: list[Replayed] = field(default_factory=list)
     failures: int = 0
     limit: int = -1
@@ -104,10 +105,8 @@ class RunUnderWay(Work):
         self.snapshot = Snapshot(run=self.run, title=self.plan.title, total=0)
         self._announce()
         self.report.began(self.snapshot)
-        if all(entry.label is None for entry in self.images.entries):
-            self.report.message(OWN_LABELS)
-        elif self.images.labels_from:
-            self.report.message(f"labels: {self.images.labels_from}")
+        if self.note:
+            self.report.message(self.note)
         q = self.plan.spec.options.get("q", 0)
         if is_count(q) and 1 + q > self.plan.budget:
             self.report.message(
