@@ -104,7 +104,11 @@ class AttackSettings:
     norm: Annotated[Norm, Setting("The ball's norm.")] = "l2"
     eps: Annotated[
         float | None,
-        Setting("The ball's radius; the paper's if left out.", check=positive, toml=float | dict[Norm, float]),
+        Setting(
+            "The ball's radius, such as 3.0 or 8/255; the paper's if left out.",
+            check=positive,
+            toml=float | dict[Norm, float],
+        ),
     ] = None
     step: Annotated[float | None, Setting("The attack's step; the method's own if left out.", check=positive)] = None
     budget: Annotated[

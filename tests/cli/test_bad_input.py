@@ -120,7 +120,7 @@ BAD = [
     (said(trust="nope.net"), "no module 'nope.net' is here"),
     (said(trust=""), "no module '' is here"),
     (said(out=""), "a folder needs a name"),
-    (said(quantize="--norm"), "it needs a value, and --norm is the next option"),
+    (said(quantize="--norm"), "it needs a value, <true|false>, and --norm is the next option"),
     (said(method="{nets}:number"), "not a class"),
 ]
 
