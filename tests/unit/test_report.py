@@ -28,7 +28,7 @@ from dowse.report.html.traces import thin
 from dowse.report.text.latex import escape as latex_escape
 from dowse.store import Store, StoreError, StoreWriter
 from dowse.store.images import original_of, read_pixels, save_adversarial
-from dowse.wording import p_value, percent, plural, queries
+from dowse.wording import epsilon, p_value, percent, plural, queries
 from tests.stores import CELL, Made, data_of, make_store
 
 RESNET50 = replace(CELL, target="onnx:nets/resnet50.onnx#threads=1")
@@ -333,6 +333,9 @@ def test_numbers_in_words() -> None:
     ]
     assert [percent(v) for v in (math.nan, 0.0, 1.0)] == ["–", "0.0%", "100.0%"]
     assert [plural(1, "image"), plural(2000, "query")] == ["1 image", "2,000 queries"]
+    assert [epsilon(v) for v in (8 / 255, 0.5 / 255, 0.2, 0.05, 1.7527)] == [
+        "8/255", "0.00196078", "0.2", "0.05", "1.7527",
+    ]  # fmt: skip
     assert [p_value(v) for v in (1e-9, 0.0123, 0.5)] == ["<0.0001", "0.012", "0.50"]
 
 
