@@ -287,10 +287,10 @@ class TestStream:
     @pytest.mark.parametrize(
         ("second", "match"),
         [
-            (X[1].float(), "one shape, dtype and device"),
-            (pictures(1, shape=(3, 5, 5))[0], "one shape, dtype and device"),
-            (X[1] + 1, "divide by 255"),
-            ((X[1], 4), "out of range"),
+            (X[1].float(), r"one shape, dtype and device, and image 1 is \(3, 4, 4\), torch.float32 on cpu, after"),
+            (pictures(1, shape=(3, 5, 5))[0], r"image 1 is \(3, 5, 5\), .* bring them to one size"),
+            (X[1] + 1, "image 1: .*divide by 255"),
+            ((X[1], 4), "image 1: label 4 is out of range"),
         ],
     )
     def test_each_image_is_checked_as_it_enters(self, second, match):
