@@ -35,6 +35,10 @@ class SurrogateWarning(UserWarning):
     """A surrogate that looks wrong: a run goes on, but its gradients may not be those that were meant."""
 
 
+class BudgetWarning(UserWarning):
+    """A budget with which a method cannot succeed: that nothing is fooled says nothing about the target."""
+
+
 class TargetNote(UserWarning):
     """How a model takes its images and answers, where that was found out and not said: nothing is wrong."""
 
@@ -102,7 +106,7 @@ def is_whole(value: object) -> TypeGuard[int]:
     return _is_number(value, Integral)
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number of at least 1."""
     return is_whole(value) and value >= 1
 

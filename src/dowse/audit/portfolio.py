@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from numbers import Number
 from typing import Any
 
-from dowse.errors import InputError, is_count
+from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
 from dowse.experiment.tables import Experiment, MethodTable
-from dowse.settings import Norm
+from dowse.settings import Norm, least_queries
 
 BUDGET = 1000
 NORMS: tuple[Norm, ...] = ("l2", "linf")
@@ -53,16 +53,15 @@ def rounds_of(experiment: Experiment) -> list[Experiment]:
         experiment.model_copy(update={"budget": budget, "method": able})
         for budget in ROUNDS
         if budget < experiment.said("budget")
-        if (able := tuple(one for one in experiment.method if _first_step(one) <= budget))
+        if (able := tuple(one for one in experiment.method if _least(one) <= budget))
     ]
 
 
-def _first_step(table: MethodTable) -> int:
-    """The queries after which an attack can first move: its probes and the first answer, where it has probes."""
+def _least(table: MethodTable) -> int:
+    """The fewest queries after which an attack can have fooled anybody."""
     from dowse.attacks.registry import find_method
 
-    q: Any = {**find_method(table.name).options(), **table.options}.get("q")
-    return 1 + q if is_count(q) else 2
+    return least_queries({**find_method(table.name).options(), **table.options})
 
 
 def radii(eps: Any, norms: Sequence[str]) -> Any:

@@ -10,7 +10,7 @@ from dowse.core.outcome import End
 from dowse.core.seeds import image_id
 from dowse.core.summary import Summary, summarize
 from dowse.core.task import Task
-from dowse.errors import InputError, TargetFailedError, is_count
+from dowse.errors import InputError, TargetFailedError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.images.image_set import Size as Sides
@@ -18,6 +18,7 @@ from dowse.running.engines.base import Work
 from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
+from dowse.settings import too_small
 from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Reserved, Restarted, Round, Stopped
 
@@ -107,12 +108,9 @@ class RunUnderWay(Work):
         self.report.began(self.snapshot)
         if self.note:
             self.report.message(self.note)
-        q = self.plan.spec.options.get("q", 0)
-        if is_count(q) and 1 + q > self.plan.budget:
-            self.report.message(
-                f"{self.plan.title} cannot make one step: q={q} probes and the first query cost more than "
-                f"budget={self.plan.budget}; give a budget of {1 + q} at least, or a smaller q"
-            )
+        spec = self.plan.spec
+        if why := too_small(self.plan.budget, spec.options, repeats=spec.repeats, accept=spec.accept):
+            self.report.message(f"{self.plan.title} {why}")
 
     def take(self) -> Task | None:
         """As Work.take: claim the next task in the store; those whose images cannot be read are made up for."""
