@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dowse.attacks.base import Attack
 from dowse.attacks.pgd import PGD
-from dowse.attacks.registry import resolve_method
+from dowse.attacks.registry import find_method, resolve_method, without_preset
 from dowse.core.flow import Flow
 from dowse.core.inputs import Image, Labels, as_image, as_labels, check_pixels
 from dowse.core.method import take_facts
@@ -19,11 +19,11 @@ from dowse.core.observers import Observer
 from dowse.core.outcome import End, Outcome
 from dowse.core.result import Result, some_attacked
 from dowse.core.task import Task
-from dowse.errors import InputError, TargetFailedError
+from dowse.errors import BudgetWarning, InputError, TargetFailedError, warn
 from dowse.estimators.base import Estimator
 from dowse.maths.geometry import Ball
 from dowse.prepare import OnProgress, Run
-from dowse.settings import AcceptWord, AttackSettings, Combine, LossName, Norm, Outputs
+from dowse.settings import AcceptWord, AttackSettings, Combine, LossName, Norm, Outputs, too_small
 from dowse.surrogates.surrogate import SurrogateLike
 from dowse.targets.model import ModelLike
 
@@ -134,7 +134,9 @@ def stream(target: ModelLike | str, images: Iterable[Any], **settings: Any) -> I
         if name in settings:
             raise InputError(f"{name}= goes with attack(); in a stream each dowse.Image carries its own")
     live = {name: settings.pop(name) for name in ("surrogate", "observers", "on_progress") if name in settings}
-    run = Run(target, AttackSettings.of(settings), first.x, **live)
+    said = AttackSettings.of(settings)
+    run = Run(target, said, first.x, **live)
+    _warn_of_budget(said)
     return some_attacked(run.outcomes(run.task(i, image) for i, image in enumerate(chain([first], entering))))
 
 
@@ -214,6 +216,7 @@ def _attacked(
         raise InputError(f"ids must name each of the {len(x)} images, got {len(ids)}")
     names = [None] * len(x) if ids is None else [str(name) for name in ids]
     run = Run(target, settings, x[0], **live)
+    _warn_of_budget(settings)
     images = (Image(*parts) for parts in zip(x, labels, wanted, names, strict=True))
     outcomes: list[Outcome] = []
     try:
@@ -222,6 +225,16 @@ def _attacked(
         error.outcomes = Result(outcomes).outcomes
         raise
     return Result(outcomes)
+
+
+def _warn_of_budget(settings: AttackSettings) -> None:
+    """Warn of a budget with which a named method cannot succeed; an object's options have no names."""
+    if not isinstance(settings.method, str):
+        return
+    kind = find_method(settings.method)
+    options = kind.options() | without_preset(kind, settings.options)
+    if why := too_small(settings.budget, options, repeats=settings.repeats, accept=settings.accept):
+        warn(f"{kind.name} {why}", BudgetWarning)
 
 
 @dataclass(frozen=True)

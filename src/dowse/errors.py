@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class InputError(ValueError):
@@ -33,6 +33,10 @@ class TargetWarning(UserWarning):
 
 class SurrogateWarning(UserWarning):
     """A surrogate that looks wrong: a run goes on, but its gradients may not be those that were meant."""
+
+
+class BudgetWarning(UserWarning):
+    """A budget with which a method cannot succeed: that nothing is fooled says nothing about the target."""
 
 
 class TargetNote(UserWarning):
@@ -97,9 +101,14 @@ def fraction(**values: object) -> None:
             raise InputError(f"{name} must lie in [0, 1], got {value!r}")
 
 
-def is_count(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number, numpy's among them."""
+    return _is_number(value, Integral)
+
+
+def is_count(value: object) -> TypeGuard[int]:
     """Whether a value is a whole number of at least 1."""
-    return _is_number(value, Integral) and value >= 1  # type: ignore[operator]
+    return is_whole(value) and value >= 1
 
 
 def _is_number(value: object, kind: type) -> bool:

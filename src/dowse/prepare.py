@@ -110,16 +110,18 @@ class Run:
         InputError if it cannot be attacked. The layout is the same for all from here on: sums over pixels have one
         order, and views are always possible.
         """
-        check_pixels(task.x, rank=3)
+        try:
+            check_pixels(task.x, rank=3)
+            self._check_labels(task)
+        except InputError as error:
+            raise InputError(f"image {task.index}: {error}") from None
         if _kind(task.x) != self.kind:
+            (shape, *of), (before, *of_before) = _kind(task.x), self.kind
             raise InputError(
-                f"all images of a run have one shape, dtype and device, got {_kind(task.x)} after {self.kind}"
+                f"all images of a run have one shape, dtype and device, and image {task.index} is {shape}, "
+                f"{of[0]} on {of[1]}, after {before}, {of_before[0]} on {of_before[1]}: bring them to one size and "
+                "dtype first"
             )
-        for label in (task.label, task.target_label):
-            if label is not None:
-                self.oracle.check_label(label)
-                if self.prior is not None:
-                    self.prior.check_label(label)
         if (task.target_label is not None) != self.settings.targeted:
             raise InputError(
                 "a targeted run needs a target_label for every image, others take none: give attack() target_labels=, "
@@ -132,6 +134,14 @@ class Run:
         x = task.x.detach().contiguous()
         x = snapped(x) if self.settings.quantize else x
         return replace(task, x=x, id=task.id or image_id(task.x, task.label))
+
+    def _check_labels(self, task: Task) -> None:
+        """Raise InputError for a label that the target or the surrogate does not have."""
+        for label in (task.label, task.target_label):
+            if label is not None:
+                self.oracle.check_label(label)
+                if self.prior is not None:
+                    self.prior.check_label(label)
 
     def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Generator[Outcome, None, None]:
         """Drive the tasks; a log remembers what was paid for."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from dowse.errors import InputError, choose, count, positive
+from dowse.errors import InputError, choose, count, is_count, is_whole, positive
 
 LARGEST_SIDE = 4096  # of images; one of 100,000 would take 112 GiB
 
@@ -72,7 +72,7 @@ def _count_or_zero(**values: object) -> None:
 def _storable(**values: object) -> None:
     """A store keeps whole numbers in 64 bits."""
     for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        if not is_whole(value) or not -(2**63) <= value < 2**63:
             raise InputError(f"{name} must be a whole number that fits 64 bits, got {value!r}")
 
 
@@ -104,7 +104,11 @@ class AttackSettings:
     norm: Annotated[Norm, Setting("The ball's norm.")] = "l2"
     eps: Annotated[
         float | None,
-        Setting("The ball's radius; the paper's if left out.", check=positive, toml=float | dict[Norm, float]),
+        Setting(
+            "The ball's radius, such as 3.0 or 8/255; the paper's if left out.",
+            check=positive,
+            toml=float | dict[Norm, float],
+        ),
     ] = None
     step: Annotated[float | None, Setting("The attack's step; the method's own if left out.", check=positive)] = None
     budget: Annotated[
@@ -155,6 +159,30 @@ class AttackSettings:
         known = {one.name for one in fields(cls)} - {"options"}
         said = {name: value for name, value in keywords.items() if name in known}
         return cls(**said, options={name: value for name, value in keywords.items() if name not in known})
+
+
+def too_small(budget: int, options: Mapping[str, Any], *, repeats: int, accept: str) -> str | None:
+    """Why a method with such options cannot succeed with a budget, and what to do; None if it may."""
+    least = repeats * least_queries(options, accept)
+    if budget >= least:
+        return None
+    smaller = ", or a smaller q" if least_queries({**options, "q": 1}, accept) < least else ""
+    return (
+        f"cannot succeed with budget={budget}: its first answer, its probes and the look at where they lead take "
+        f"{least} queries; give a budget of {least} at least{smaller}"
+    )
+
+
+def least_queries(options: Mapping[str, Any], accept: str = "iterate") -> int:
+    """The fewest queries after which a method with such options can have fooled anybody.
+
+    They are the first answer, the probes of one estimate, and the look at where they lead, unless probes count too.
+    P-RGF and averaging that weigh the prior themselves ask for its slope and S others, and where they trust it no more.
+    """
+    q, slopes = options.get("q"), options.get("norm_samples")
+    if is_count(slopes) and options.get("lam", options.get("mu")) is None:
+        q = 1 + slopes
+    return 2 if not is_count(q) else 1 + q + (accept == "iterate")
 
 
 @dataclass(frozen=True, kw_only=True)

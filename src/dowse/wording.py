@@ -45,6 +45,14 @@ def step(size: float) -> str:
     return f"1/{parts}" if parts > 1 and abs(size * parts - 1) < 1e-4 else f"{size:.4g}"
 
 
+def epsilon(eps: float, digits: int = 6) -> str:
+    """A ball's radius, as a fraction of 255 where it is one and no short decimal: 8/255, but 0.2."""
+    levels = round(255 * eps)
+    if abs(255 * eps - levels) < 1e-9 and float(f"{eps:.3g}") != eps:
+        return f"{levels}/255"
+    return f"{eps:.{digits}g}"
+
+
 def p_value(p: float) -> str:
     """A p-value, to two digits."""
     return "<0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"

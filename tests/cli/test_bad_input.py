@@ -120,7 +120,7 @@ BAD = [
     (said(trust="nope.net"), "no module 'nope.net' is here"),
     (said(trust=""), "no module '' is here"),
     (said(out=""), "a folder needs a name"),
-    (said(quantize="--norm"), "it needs a value, and --norm is the next option"),
+    (said(quantize="--norm"), "it needs a value, <true|false>, and --norm is the next option"),
     (said(method="{nets}:number"), "not a class"),
 ]
 
@@ -217,7 +217,7 @@ def test_a_budget_that_is_no_number_is_refused(folder: Path, budget: str) -> Non
 
 def test_more_probes_than_the_budget_are_told_of(folder: Path) -> None:
     _, output = invoked("attack", *spelt(folder, said(q="30")), "--out", "out")
-    assert "cannot make one step: q=30 probes" in output
+    assert "cannot succeed with budget=" in output
 
 
 def test_a_targeted_run_without_classes_to_reach_is_refused(folder: Path) -> None:

@@ -150,7 +150,8 @@ def test_settings_that_cannot_be_meant(nets: str, tmp_path: Path, words: tuple[o
 def test_a_budget_that_is_too_small_for_one_step_is_said(nets: str, tmp_path: Path) -> None:
     words = ["--target", nets, "--images", image_file(tmp_path, 1), "--method", "rgf", "--q", 50, "--budget", 50]
     said = CliRunner().invoke(app, ["attack", *map(str, [*words, "--out", tmp_path / "out"])]).output
-    assert "rgf q=50 cannot make one step: q=50 probes and the first query cost more than budget=50" in said
+    assert "rgf q=50 cannot succeed with budget=50" in said
+    assert "give a budget of 52 at least, or a smaller q" in said
 
 
 def test_numbers_as_people_write_them(nets: str, tmp_path: Path) -> None:

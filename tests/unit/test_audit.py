@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,7 +28,7 @@ from dowse.models import WeightsError
 from dowse.running.interrupt import Interrupt
 from tests.nets import Tanh
 from tests.stores import CELL, Made, make_store
-from tests.support import pictures
+from tests.support import Counter, pictures
 from tests.victims import ROWS, rows_seen, target
 
 NEVER = math.inf
@@ -186,6 +187,20 @@ def test_the_strongest_attack_counts(audit: Audit) -> None:
         audit.robust_accuracy(norm="l1")
 
 
+def test_attacks_that_are_level_are_strongest_together(tmp_path: Path) -> None:
+    runs = [Made("Dowse", [2, 3, None]), Made("Square", [9, 2, None]), Made("Transfer", [2, None, None])]
+    audit = audit_of(make_store(tmp_path, runs), None, LOOK)
+    found = audit.standings["l2"]
+    assert [one.attacks for one in found.pictures] == [("Dowse", "Transfer"), ("Square",), ()]
+    assert [found.strongest_on(one) for one in found.attacks] == [1, 1, 1]
+    assert "Dowse, Transfer" in audit.html()
+    said = json.loads(audit.json())["norms"]["l2"]
+    assert [(one["attack"], one["attacks"]) for one in said["strongest"]] == [
+        ("Dowse", ["Dowse", "Transfer"]), ("Square", ["Square"]), (None, []),
+    ]  # fmt: skip
+    assert said["attacks"]["Transfer"]["strongest_on"] == 1
+
+
 def test_an_attack_that_was_detected_is_no_defeat(tmp_path: Path) -> None:
     ends = [[End.DETECTED, End.DETECTED, End.BUDGET], [End.ADVERSARIAL, End.DETECTED, End.BUDGET]]
     runs = [Made(name, [5, 9, None], ends=found) for name, found in zip(("Dowse", "Square"), ends, strict=True)]
@@ -210,7 +225,14 @@ def test_json_and_junit(audit: Audit, tmp_path: Path) -> None:
     assert l2["falls_within"] == {"first": 2, "half": 2, "90%": None, "all": None}
     assert l2["accuracy"] == {"1": 0.8, "10": 0.4, "100": 0.2, "1000": 0.2}
     assert l2["attacks"]["Square"]["strongest_on"] == 1
-    assert l2["strongest"][3] == {"picture": "0003.png", "label": 1, "attack": None, "queries": None, "taken_for": None}
+    assert l2["strongest"][3] == {
+        "picture": "0003.png",
+        "label": 1,
+        "attack": None,
+        "attacks": [],
+        "queries": None,
+        "taken_for": None,
+    }
     assert [one["met"] for one in said["gate"]["requirements"]] == [False, False, True]
     suite = ElementTree.fromstring(audit.junit(tmp_path / "a.xml")).find("testsuite")
     assert suite is not None
@@ -267,7 +289,7 @@ def test_one_picture_and_one_attack_are_spoken_of_as_such(audit: Audit) -> None:
 
 def test_the_audit_of_a_defence_writes_over_no_file_of_this_one(audit: Audit) -> None:
     command = ("dowse", "audit", "--html", "a.html", "--json=a.json", "--junit", "a.xml", "--budget", "9")
-    defended = next(one for one in advice(replace(audit, command=command)) if "what a defence" in one.said)
+    defended = next(one for one in advice(replace(audit, command=command)) if "with a defence" in one.said)
     assert defended.command is not None
     assert defended.command.startswith("dowse audit --budget 9 --target jpeg:75+")
 
@@ -365,6 +387,8 @@ def test_the_portfolio_and_its_rounds() -> None:
     assert radii(0.5, ["l2"]) == 0.5
     with pytest.raises(InputError, match="a radius in one norm"):
         radii(0.5, ["l2", "linf"])
+    with pytest.raises(InputError, match="eps has a radius in linf, and the audit has l2"):
+        radii({"l2": 1.0, "linf": 0.03}, ["l2"])
 
 
 def test_time_is_over_by_itself() -> None:
@@ -416,3 +440,30 @@ def test_benchmark_takes_a_function_and_labels_and_minutes() -> None:
     assert [*audit.standings] == ["linf"]
     assert audit.standings["linf"].budget == 30
     assert "none, as asked for" in audit.look.surrogates.said
+
+
+def test_benchmark_takes_one_word_for_a_list_and_numbers_of_numpy() -> None:
+    net = Tanh(0)
+    audit = dowse.benchmark(
+        net, pictures(2), surrogate=None, norms="l2", methods="square", require="half >= 1",
+        budget=np.int64(5), seed=np.int32(3), eps=np.float32(0.5),
+    )  # fmt: skip
+    assert [*audit.standings] == ["l2"]
+    assert [*audit.standings["l2"].attacks] == ["Square"]
+    assert audit.standings["l2"].budget == 5
+    assert [one.requirement.text for one in audit.verdicts] == ["half >= 1"]
+
+
+@pytest.mark.parametrize(("budget", "got"), [(0, "0"), (20.0, "20.0")])
+def test_benchmark_refuses_a_budget_that_counts_nothing(budget: Any, got: str) -> None:
+    net = Counter(Tanh(0))
+    with pytest.raises(InputError, match=f"budget counts and must be a whole number of at least 1, got {got}"):
+        dowse.benchmark(net, pictures(1), surrogate=None, budget=budget)
+    assert net.rows == 0
+
+
+def test_benchmark_of_wrong_labels_says_what_to_do_in_python_too() -> None:
+    net, x = Tanh(0), pictures(2)
+    wrong = (net(x).argmax(1) + 1) % 4
+    with pytest.raises(dowse.TargetFailedError, match=r"had no image to attack.*in Python y=None"):
+        dowse.benchmark(net, x, wrong, surrogate=None, budget=5, norms="l2")

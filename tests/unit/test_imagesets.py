@@ -254,6 +254,21 @@ def test_targets_without_names(spec: str) -> None:
     assert names_of(spec) == ()
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+def test_grey_of_16_bits_keeps_its_range(tmp_path: Path, name: str) -> None:
+    """X-rays and microscopes write it; Pillow's conversion to RGB cuts it at 255, which is nearly all white."""
+    levels = np.array([[0, 257, 32896, 65535]], dtype=np.uint16)
+    Image.fromarray(levels).save(tmp_path / name)
+    x = open_images(tmp_path).read(0, None)
+    assert torch.equal(x, torch.tensor([0, 1, 128, 255]).div(255).expand(3, 1, 4))
+
+
+def test_pixels_without_a_range_are_not_read(tmp_path: Path) -> None:
+    Image.fromarray(np.linspace(0, 1, 16, dtype=np.float32).reshape(4, 4)).save(tmp_path / "a.tif")
+    with pytest.raises(ValueError, match="mode F have no agreed range: save them as 8 or 16 bits"):
+        open_images(tmp_path).read(0, None)
+
+
 def test_a_folder_in_grey(tmp_path: Path) -> None:
     picture(tmp_path / "a.png", color=(10, 10, 10))
     source = in_channels(open_images(tmp_path), 1)

@@ -1,6 +1,7 @@
 """Bad input gets a clear error before any query: a counter around the target has seen nothing."""
 
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import dowse
+from dowse.errors import BudgetWarning
 from dowse.estimators import PRGF
 from tests.support import SHAPE, Counter, Tanh, labels_of, pictures, takes_rows
 
@@ -287,10 +289,10 @@ class TestStream:
     @pytest.mark.parametrize(
         ("second", "match"),
         [
-            (X[1].float(), "one shape, dtype and device"),
-            (pictures(1, shape=(3, 5, 5))[0], "one shape, dtype and device"),
-            (X[1] + 1, "divide by 255"),
-            ((X[1], 4), "out of range"),
+            (X[1].float(), r"one shape, dtype and device, and image 1 is \(3, 4, 4\), torch.float32 on cpu, after"),
+            (pictures(1, shape=(3, 5, 5))[0], r"image 1 is \(3, 5, 5\), .* bring them to one size"),
+            (X[1] + 1, "image 1: .*divide by 255"),
+            ((X[1], 4), "image 1: label 4 is out of range"),
         ],
     )
     def test_each_image_is_checked_as_it_enters(self, second, match):
@@ -343,6 +345,38 @@ def test_what_is_not_bad_is_taken():
         (X.transpose(2, 3).contiguous().transpose(2, 3), tuple(Y.tolist()), 3),
     ]:
         assert torch.equal(dowse.attack(TARGET, x, y, method="rgf", q=q, budget=20).adversarial, expected)
+    numpy = dowse.attack(TARGET, X, Y, method="rgf", q=3, budget=np.int64(20), seed=np.int32(0))
+    assert torch.equal(numpy.adversarial, expected)
+
+
+@pytest.mark.parametrize(
+    ("run", "least"),
+    [
+        ({"method": "rgf"}, 52),
+        ({"method": "rgf", "q": 9, "repeats": 3}, 33),
+        ({"method": "rgf", "accept": "any"}, 51),
+        ({"method": "prgf", "surrogate": TARGET}, 13),  # where λ* is 1 it asks no probe
+        ({"method": "prgf", "surrogate": TARGET, "lam": 0.5, "preset": "lean"}, 12),
+        ({"method": "square"}, 2),
+    ],
+)
+def test_a_budget_with_which_nothing_can_succeed_is_warned_of(run, least):
+    message = f"cannot succeed with budget={least - 1}: .* give a budget of {least} at least"
+    with pytest.warns(BudgetWarning, match=message) as said:
+        dowse.attack(TARGET, X, Y, budget=least - 1, **run)
+    assert (", or a smaller q" in str(said[0].message)) is (run["method"] == "rgf" or "lam" in run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dowse.attack(TARGET, X, Y, budget=least, **run)
+
+
+def test_what_is_said_to_be_enough_is_enough():
+    """The last of them is the look at where one estimate leads; without it nothing is found."""
+    run = {"method": "rgf", "q": 9, "norm": "l2", "eps": 2.0, "step": 2.0}
+    results = [dowse.attack(TARGET, X, Y, budget=budget, **run) for budget in (10, 11)]
+    assert [int(result.queries.max()) for result in results] == [10, 11]
+    assert not results[0].success.any()
+    assert results[1].success.any()
 
 
 def test_a_single_image_takes_a_single_label():

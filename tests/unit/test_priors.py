@@ -47,6 +47,31 @@ def test_a_plain_module_and_a_bare_surrogate_are_the_same():
     assert torch.equal(gradient(Surrogate(NEAR)), by_hand(NEAR))
 
 
+class InPlace(nn.Module):
+    """Normalises its own input, as torchvision's Normalize(inplace=True) in front of a network does."""
+
+    def forward(self, x):
+        return NEAR(x.mul_(0.5).add_(0.1))
+
+
+class Beside(nn.Module):
+    """The same in new memory."""
+
+    def forward(self, x):
+        return NEAR(x * 0.5 + 0.1)
+
+
+@pytest.mark.parametrize("method", ["prgf", "gfcs", "transfer", "dowse"])
+def test_a_surrogate_that_normalises_in_place_is_as_good_as_another(method):
+    run = {"method": method, "budget": 60, "eps": 0.4}
+    expected = dowse.attack(TARGET, PICTURES, LABELS, surrogate=Beside().eval(), **run)
+    x = PICTURES.clone()
+    result = dowse.attack(TARGET, x, LABELS, surrogate=InPlace().eval(), **run)
+    assert torch.equal(x, PICTURES)
+    assert torch.equal(result.queries, expected.queries)
+    assert torch.equal(result.adversarial, expected.adversarial)
+
+
 @pytest.mark.parametrize("margin", [16, 30, 60])
 def test_a_very_confident_surrogate_in_single_precision_keeps_its_gradient(margin):
     weight = torch.randn(10, 48, generator=generator(0), dtype=torch.float64)

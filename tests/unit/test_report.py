@@ -28,7 +28,7 @@ from dowse.report.html.traces import thin
 from dowse.report.text.latex import escape as latex_escape
 from dowse.store import Store, StoreError, StoreWriter
 from dowse.store.images import original_of, read_pixels, save_adversarial
-from dowse.wording import p_value, percent, plural, queries
+from dowse.wording import epsilon, p_value, percent, plural, queries
 from tests.stores import CELL, Made, data_of, make_store
 
 RESNET50 = replace(CELL, target="onnx:nets/resnet50.onnx#threads=1")
@@ -180,6 +180,11 @@ def test_the_first_sentence_says_what_the_medians_say(tmp_path: Path) -> None:
         "<strong>all</strong> fools half of the images within <strong>4.5 queries</strong> and all 4 in the end" in said
     )
     assert "<strong>half</strong> fools 50.0% of 4 within the budget." in said
+    level, slow = Made("level", [6, 5, 4, 3]), Made("slow", [70, 80, 90, 100])
+    said = write_html(make_store(tmp_path / "c", [level, slow, Made("all", [3, 4, 5, 6]), half])).read_text()
+    said = " ".join(said.split())
+    assert "<strong>all</strong> and <strong>level</strong> fool half of the images within <strong>4.5 queries" in said
+    assert "all 4 in the end; <strong>slow</strong> needs 85, <strong>half</strong> fools 50.0% of 4 within" in said
     said = write_html(make_store(tmp_path / "b", [half, none])).read_text()
     assert "no method fools more than half of the images; <strong>half</strong> comes closest with 50.0% of 4." in said
 
@@ -328,6 +333,9 @@ def test_numbers_in_words() -> None:
     ]
     assert [percent(v) for v in (math.nan, 0.0, 1.0)] == ["–", "0.0%", "100.0%"]
     assert [plural(1, "image"), plural(2000, "query")] == ["1 image", "2,000 queries"]
+    assert [epsilon(v) for v in (8 / 255, 0.5 / 255, 0.2, 0.05, 1.7527)] == [
+        "8/255", "0.00196078", "0.2", "0.05", "1.7527",
+    ]  # fmt: skip
     assert [p_value(v) for v in (1e-9, 0.0123, 0.5)] == ["<0.0001", "0.012", "0.50"]
 
 

@@ -136,6 +136,13 @@ def test_experiments_that_share_a_cell_share_its_rows(tmp_path: Path, rows: Path
         assert len(store.runs()) == 2
 
 
+def test_whose_labels_they_are_is_said_once(tmp_path: Path, rows: Path) -> None:
+    told = Told()
+    run(tmp_path / "out", tables(image_file(tmp_path, 1), method=["square", "signhunter"], budget=3), report=told)
+    assert told.snapshots[-1].title == "signhunter"
+    assert sum("labels" in message for message in told.messages) == 1
+
+
 def test_a_smaller_budget_is_a_view_of_a_larger_one(tmp_path: Path, rows: Path) -> None:
     images = image_file(tmp_path, 8)
     (large,) = run(tmp_path / "out", tables(images, budget=120))

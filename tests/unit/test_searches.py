@@ -287,6 +287,15 @@ def test_gfcs_gives_every_surrogate_its_turn_before_it_turns_to_ods():
     )  # two ODS directions at two queries each, and a third that could not be paid any more
 
 
+def test_gfcs_passes_over_a_surrogate_without_a_gradient():
+    """A step along nothing would be two queries about where the attack stands, after every step again."""
+    constant = Linear(torch.zeros(4, D, dtype=torch.float64), torch.arange(4, dtype=torch.float64))
+    seeing, result = seen("gfcs", n=1, accept="never", surrogate=constant)
+    points = torch.cat([PICTURES[:1], seeing.points()]).flatten(1)
+    assert len(points) == result.queries[0]
+    assert len(torch.unique(points, dim=0)) == len(points)
+
+
 @pytest.mark.parametrize("method", [GFCS(), SimBAODS(), ODSRGF()])
 def test_a_surrogate_without_a_gradient_gives_way_to_random_directions(method):
     flat = Linear(torch.zeros(4, D, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))

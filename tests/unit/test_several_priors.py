@@ -176,6 +176,22 @@ def test_bases_with_one_surrogate_asks_no_image_twice():
     assert len({tuple(x.flatten().tolist()) for x, _ in asked}) == 6
 
 
+@pytest.mark.parametrize("surrogates", [[NEAR], [NEAR, FAR]], ids=["one", "two"])
+def test_bases_gives_up_where_no_weight_leads_to_another_image(surrogates):
+    """In l∞ steps along signs end in a corner that small changes of the weights do not leave."""
+    seen = []
+
+    def target(x):
+        seen.extend(tuple(row.flatten().tolist()) for row in x)
+        return TARGET(x)
+
+    settings = {"method": BASES(rate=1e-6), "norm": "linf", "eps": 0.02, "budget": 60, "accept": "never"}
+    result = dowse.attack(target, PICTURES[:1], LABELS[:1], surrogate=surrogates, **settings)
+    assert result.end == [dowse.End.EXHAUSTED]
+    assert result.queries[0] == len(seen) < 60
+    assert len(set(seen)) == len(seen)
+
+
 # P-BO ---------------------------------------------------------------------------------------------------------------
 
 

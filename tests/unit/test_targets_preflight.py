@@ -233,6 +233,7 @@ def slow(clock, seconds):
         (0.5, "16 rows a second; 10,000 take 10 min", Verdict.GOOD),
         (4.0, "2 rows a second; 10,000 take 83 min", Verdict.NOTE),
         (0.01, "800 rows a second; 10,000 take 12 s", Verdict.GOOD),
+        (0.001, "8,000 rows a second; 10,000 take 1 s", Verdict.GOOD),
     ],
 )
 def test_the_speed_and_what_to_do_about_a_slow_one(clock, seconds, found, verdict):

@@ -24,7 +24,8 @@ class BASES(Attack):
 
     It draws nothing at random. Differences to the original: l2 steps along the gradient, where the released code steps
     along its sign in both norms; a weight's change is a share of its equal weight, 0.05/S, the released 0.005 at ten
-    surrogates; weights do not fall below zero; the second query is spared where it would be the first one again.
+    surrogates; weights do not fall below zero; an image that was asked about just before is not asked about again, and
+    where all weights in turn lead to no other the attack gives up, as it soon does with one surrogate in l∞.
 
     Attributes:
         steps: Steps of the inner attack, each a gradient of every surrogate.
@@ -50,24 +51,26 @@ class BASES(Attack):
         positive_or_none(step=self.step)
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:
-        """Attack x, (*s); ends only from outside."""
+        """Attack x, (*s); ends from outside, or where no weight leads anywhere else."""
         x0, known = x, (yield from opening())
         S = known.surrogates
         w = torch.full((S,), 1 / S, dtype=torch.float64)
         x = yield from self.perturbed(x, x0, w, known, ball)
-        yield from check(x)
-        turn = 0
-        while True:
+        f = yield from check(x)
+        turn = turns_at_x = 0
+        while turns_at_x < S:
             up, down = (w.clone() for _ in range(2))
             up[turn] += self.rate / S
             down[turn] = max(0.0, float(w[turn]) - self.rate / S)
             higher = yield from self.perturbed(x, x0, up, known, ball)
-            f_higher = yield from check(higher)
+            f_higher = yield from check_new(higher, (x, f))
             lower = yield from self.perturbed(x, x0, down, known, ball)
-            f_lower = f_higher if torch.equal(lower, higher) else (yield from check(lower))
-            x, w = (higher, up) if f_higher >= f_lower else (lower, down)
+            f_lower = yield from check_new(lower, (x, f), (higher, f_higher))
+            turns_at_x = turns_at_x + 1 if torch.equal(higher, x) and torch.equal(lower, x) else 0
+            x, f, w = (higher, f_higher, up) if f_higher >= f_lower else (lower, f_lower, down)
             yield from note(weight=float(w[turn]), turn=float(turn))
             turn = (turn + 1) % S
+        return x
 
     def perturbed(self, x: Tensor, x0: Tensor, w: Tensor, known: Opening, ball: Ball) -> Flow[Tensor]:
         """PGD from x, (*s), on the weighted margins of the surrogates (Algorithm 1, its perturbation machine): free."""
@@ -80,3 +83,11 @@ class BASES(Attack):
                 g += float(w[surrogate]) * one.gradient
             x = ball.project(x + η * ball.steepest(g), x0)
         return x
+
+
+def check_new(x: Tensor, *known: tuple[Tensor, float]) -> Flow[float]:
+    """f at x, (*s): that of an equal one of the images known, or else asked for, 1 query."""
+    for point, f in known:
+        if torch.equal(point, x):
+            return f
+    return (yield from check(x))

@@ -10,6 +10,7 @@ from dowse.core.flow import Answer, Flow, examine, note, opening
 from dowse.errors import positive_or_none
 from dowse.estimators.directions import ods, pulled, towards_goal
 from dowse.maths.geometry import Ball, default_step
+from dowse.maths.sampling import is_zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,8 @@ class GFCS(Stepwise):
     The margin pulled is the label's to the class that the *target* puts next to it, as its last answer says.
 
     Differences to the original: l∞, which it does not have, steps along the sign of the gradient; the step for small
-    images is ε/6; where a surrogate's output has no gradient at all, an ODS direction is a random one.
+    images is ε/6; where a surrogate's output has no gradient at all, an ODS direction is a random one, and a margin
+    without one is passed over.
 
     Attributes:
         step: The length of a step in the ball's norm; None is the paper's 2 for l2 (ε/6 for small images), ε/10 for l∞.
@@ -57,8 +59,11 @@ class GFCS(Stepwise):
         x0, known = x, (yield from opening())
         at, η = Iterate(x, f, known.answer), self.step or default_step(ball)
         while True:
+            better = None
             for surrogate in torch.randperm(known.surrogates, generator=rng).tolist():
                 direction = yield from pulled(at.x, surrogate, towards_goal(known, at.answer))
+                if is_zero(direction):
+                    continue  # a step along it is none, and would be two queries about where the attack stands
                 better = yield from step_along(direction, at, x0, η, ball)
                 if better is not None:
                     break

@@ -52,7 +52,7 @@ def _model(audit: "Audit") -> Iterator[Advice]:
         )
         yield Advice(
             f"Half of the pictures fall within {said}: a limit on queries does not save this model. Adversarial "
-            "training moves these numbers; what a defence in front of it is worth, the same command says.",
+            "training moves these numbers; an audit with a defence in front of it says what that is worth.",
             _defended(audit),
         )
 

@@ -19,7 +19,7 @@ from dowse.audit.requirements import check_budget, parse_requirement
 from dowse.audit.result import Audit, audit_of
 from dowse.audit.surrogates import AUTO, NONE
 from dowse.core.inputs import Labels, as_labels, check_pixels
-from dowse.errors import TargetFailedError, positive_or_none
+from dowse.errors import TargetFailedError, count, positive_or_none
 from dowse.experiment.grid import expand
 from dowse.experiment.spec import PlannedRun
 from dowse.images.class_names import names_of
@@ -45,12 +45,12 @@ def benchmark(
     y: Labels | None = None,
     *,
     surrogate: SurrogateLike | Sequence[SurrogateLike] | None = AUTO,
-    norms: Sequence[Norm] = NORMS,
+    norms: Norm | Sequence[Norm] = NORMS,
     eps: float | Mapping[str, float] | None = None,
     budget: int | None = None,
     minutes: float | None = None,
-    methods: Sequence[str] = (),
-    require: Sequence[str] = (),
+    methods: str | Sequence[str] = (),
+    require: str | Sequence[str] = (),
     seed: int = 0,
     outputs: Outputs = "logits",
     name: str | None = None,
@@ -68,8 +68,8 @@ def benchmark(
         x: The images, (N, C, H, W) in [0, 1], float32 or float64.
         y: Their labels, (N,); None takes the target's own.
         surrogate: As in `attack`; "auto" takes built-in networks whose classes fit, None does without.
-        norms: In which norms.
-        eps: The ball's radius, or one by norm; None is the paper's.
+        norms: In which norms, or in which one.
+        eps: The ball's radius, or one by norm, {"l2": 3.0, "linf": 8 / 255}; None, or a norm left out, is the paper's.
         budget: The most queries an attack may spend on an image; 1,000 if nothing is said.
         minutes: Stop after so long; the budget then grows in rounds, 10, 100, 1,000, 10,000, on all images.
         methods: Other attacks than the portfolio's.
@@ -91,8 +91,11 @@ def benchmark(
     """
     check_pixels(x, rank=4)
     positive_or_none(minutes=minutes)
+    norms, methods, require = _several(norms), _several(methods), _several(require)
     requirements = [parse_requirement(text) for text in require]
-    budget = budget or (BUDGET if minutes is None else ROUNDS[-1])
+    if budget is None:
+        budget = BUDGET if minutes is None else ROUNDS[-1]
+    count(budget=budget)
     check_budget(requirements, budget)
     live, specs = _named(surrogate)
     spec = target if isinstance(target, str) else f"object:{_name(target)}"
@@ -105,7 +108,7 @@ def benchmark(
         found = look(open_target(target), x[:PICTURES].float(), known, specs, about, _class_names(target))
         experiment = audit_experiment(
             {"spec": spec, "name": name or _name(target)}, {"path": "memory"}, surrogates=found.surrogates.specs,
-            methods=methods, source="dowse.benchmark", norm=list(norms), budget=budget, seed=seed, outputs=outputs,
+            methods=methods, source="dowse.benchmark", norm=norms, budget=budget, seed=seed, outputs=outputs,
             concurrency=concurrency, class_offset=found.surrogates.class_offset,
             dtype="float64" if x.element_size() == 8 else "float32",
             **({} if eps is None else {"eps": radii(eps, norms)}),
@@ -144,6 +147,11 @@ def _rounds(stages: Sequence[list[PlannedRun]], minutes: float | None, run: Any)
             if trouble := [one.trouble for one in finished if one.trouble is not None]:
                 raise TargetFailedError(trouble[0])
     return done
+
+
+def _several(words: Any) -> list[Any]:
+    """Words as a list; one that stands alone is a list of one."""
+    return [words] if isinstance(words, str) else list(words)
 
 
 def _named(

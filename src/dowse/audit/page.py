@@ -1,7 +1,6 @@
 """The audit as one HTML file: the sentence first, the gate, the curve, each picture's strongest attack, what to do."""
 
 import math
-from collections import Counter
 from typing import Any
 
 from dowse.audit.advice import advice
@@ -90,9 +89,9 @@ def _attacks(standing: Standing, caption: str) -> Listing:
     marks = marks_up_to(standing.budget)[1:]
     heads = ("Attack", "Pictures that fall", "Half within", "90 % within", "All within", "Strongest on",
              *(f"Accuracy after {q:,}" for q in marks))  # fmt: skip
-    on = Counter(picture.attack for picture in standing.pictures)
     lines = [_attack(STRONGEST, standing.taken, standing, marks, NONE)]
-    lines += [_attack(name, taken, standing, marks, f"{on[name]:,}") for name, taken in standing.attacks.items()]
+    for name, taken in standing.attacks.items():
+        lines.append(_attack(name, taken, standing, marks, f"{standing.strongest_on(name):,}"))
     return Listing(f"Attacks, {caption}", heads, lines, (0,), "counts")
 
 
@@ -123,7 +122,7 @@ def _strongest(audit: Audit) -> list[Listing]:
             if one is None or one.row is None:
                 words += [NONE if one is None else "nothing", "" if one is None else "∞", ""]
             else:
-                words += [one.attack or "", queries(one.queries), class_name(classes, one.row.predicted)]
+                words += [", ".join(one.attacks), queries(one.queries), class_name(classes, one.row.predicted)]
         lines.append(Line(first.name, words))
     text = (0, 1, *(place for i in range(len(audit.standings)) for place in (2 + 3 * i, 4 + 3 * i)))
     label = "The strongest attack on each picture"

@@ -1,12 +1,13 @@
 """An audit as an experiment: which attacks, in which norms, and in rounds where time is the limit."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Number
 from typing import Any
 
-from dowse.errors import InputError, is_count
+from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
 from dowse.experiment.tables import Experiment, MethodTable
-from dowse.settings import Norm
+from dowse.settings import Norm, least_queries
 
 BUDGET = 1000
 NORMS: tuple[Norm, ...] = ("l2", "linf")
@@ -39,7 +40,7 @@ def audit_experiment(
     tables: dict[str, Any] = {
         "name": "audit", "target": dict(target), "images": {k: v for k, v in images.items() if v is not None},
         "method": [{"name": one} | ({"title": TITLES[one]} if one in TITLES else {}) for one in chosen],
-        "norm": list(NORMS), "budget": BUDGET, **words,
+        "norm": list(NORMS), "budget": BUDGET, **{word: _plain(value) for word, value in words.items()},
     }  # fmt: skip
     if surrogates:
         tables["surrogate"] = [list(surrogates)]
@@ -52,25 +53,32 @@ def rounds_of(experiment: Experiment) -> list[Experiment]:
         experiment.model_copy(update={"budget": budget, "method": able})
         for budget in ROUNDS
         if budget < experiment.said("budget")
-        if (able := tuple(one for one in experiment.method if _first_step(one) <= budget))
+        if (able := tuple(one for one in experiment.method if _least(one) <= budget))
     ]
 
 
-def _first_step(table: MethodTable) -> int:
-    """The queries after which an attack can first move: its probes and the first answer, where it has probes."""
+def _least(table: MethodTable) -> int:
+    """The fewest queries after which an attack can have fooled anybody."""
     from dowse.attacks.registry import find_method
 
-    q: Any = {**find_method(table.name).options(), **table.options}.get("q")
-    return 1 + q if is_count(q) else 2
+    return least_queries({**find_method(table.name).options(), **table.options})
 
 
 def radii(eps: Any, norms: Sequence[str]) -> Any:
-    """The word eps of an experiment; InputError for one radius of several norms, which no picture is the same in."""
+    """The word eps of an experiment; InputError for one radius of several norms, and for that of a norm not audited."""
     if isinstance(eps, Mapping):
-        return dict(eps)
+        for norm in eps:
+            if norm not in norms:
+                raise InputError(f"eps has a radius in {norm}, and the audit has {', '.join(norms)}: say both alike")
+        return {norm: _plain(radius) for norm, radius in eps.items()}
     if len(norms) > 1:
         raise InputError(
             f"eps={eps} is a radius in one norm, and the audit has {', '.join(norms)}: say one norm, or a radius each, "
-            "eps={l2 = 3.0, linf = 0.03} on the command line"
+            'eps={"l2": 3.0, "linf": 0.03}, on the command line --eps "{l2 = 3.0, linf = 0.03}"'
         )
     return eps
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's, anything else as it is."""
+    return value.item() if isinstance(value, Number) and hasattr(value, "item") else value

@@ -55,14 +55,15 @@ def _norm(standing: Standing) -> dict[str, Any]:
             name: {
                 "pictures": len(taken),
                 "fell": sum(map(math.isfinite, taken)),
-                "strongest_on": sum(picture.attack == name for picture in standing.pictures),
+                "strongest_on": standing.strongest_on(name),
                 "falls_within": {word: as_plain(quantile(taken, share)) for word, share in SHARES.items()},
             }
             for name, taken in standing.attacks.items()
         },
         "strongest": [
             {
-                "picture": one.name, "label": one.label, "attack": one.attack, "queries": as_plain(one.queries),
+                "picture": one.name, "label": one.label, "attack": one.attack, "attacks": list(one.attacks),
+                "queries": as_plain(one.queries),
                 "taken_for": None if one.row is None else one.row.predicted,
             }
             for one in standing.pictures

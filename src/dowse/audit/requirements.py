@@ -181,7 +181,7 @@ def judge(requirements: Iterable[Requirement], standings: Sequence[Standing]) ->
     for one in requirements:
         meant = [standing for standing in standings if one.norm in (None, standing.norm)]
         if not meant:
-            raise InputError(f"{one.text!r} is about {one.norm}, and the audit has no run there: leave --norm out")
+            raise InputError(f"{one.text!r} is about {one.norm}, and the audit has no run there: audit that norm too")
         verdicts += [one.verdict(standing) for standing in meant]
     return verdicts
 

@@ -4,7 +4,7 @@ import math
 
 from dowse.audit.standing import Standing
 from dowse.report.data.names import norm_sign
-from dowse.wording import plural
+from dowse.wording import epsilon, plural
 
 MARKS = ((0.5, "half"), (0.9, "90 %"), (1.0, "all"))
 
@@ -26,7 +26,7 @@ def sentence(standing: Standing) -> str:
 
 def where(standing: Standing) -> str:
     """The ball that a sentence is about."""
-    return norm_sign(standing.norm) + ("" if math.isnan(standing.eps) else f", ε = {standing.eps:.3g}")
+    return norm_sign(standing.norm) + ("" if math.isnan(standing.eps) else f", ε = {epsilon(standing.eps, 3)}")
 
 
 def _nothing(standing: Standing) -> str:

@@ -20,16 +20,21 @@ class Picture:
         checksum: What tells it from all others.
         label: Its class.
         queries: What its fall took; infinite if it withstood every attack.
-        attack: The attack that took so few; None if it withstood.
-        row: That attack's row; None if it withstood.
+        attacks: The attacks that took so few, in the order of the portfolio; none if it withstood.
+        row: The row of the first of them; None if it withstood.
     """
 
     name: str
     checksum: str
     label: int | None
     queries: float
-    attack: str | None = None
+    attacks: tuple[str, ...] = ()
     row: Row | None = None
+
+    @property
+    def attack(self) -> str | None:
+        """The first of the attacks that took so few; None if it withstood."""
+        return self.attacks[0] if self.attacks else None
 
     @property
     def fell(self) -> bool:
@@ -73,6 +78,10 @@ class Standing:
     def right(self) -> int:
         """Pictures that it gets right unchanged."""
         return len(self.pictures)
+
+    def strongest_on(self, attack: str) -> int:
+        """The pictures that fell to no attack in fewer queries than to this one; equals all count."""
+        return sum(attack in picture.attacks for picture in self.pictures)
 
     @cached_property
     def taken(self) -> tuple[float, ...]:
@@ -157,12 +166,12 @@ def standing_of(table: Table, group: Group) -> Standing:
 
 
 def _strongest(looks: Sequence[tuple[TableEntry, Row]]) -> Picture:
-    """A picture and the attack that took the fewest queries; of equals the first of the portfolio."""
-    entry, row = min(looks, key=lambda one: _taken(one[1]))
-    fell = row.success
-    return Picture(
-        row.name, row.checksum, row.label, _taken(row), entry.method if fell else None, row if fell else None
-    )
+    """A picture and the attacks that took the fewest queries."""
+    least = min(_taken(row) for _, row in looks)
+    best = [(entry.method, row) for entry, row in looks if row.success and row.queries == least]
+    row = best[0][1] if best else looks[0][1]
+    attacks = tuple(dict.fromkeys(method for method, _ in best))
+    return Picture(row.name, row.checksum, row.label, least, attacks, row if best else None)
 
 
 def _taken(row: Row) -> float:

@@ -4,6 +4,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -80,7 +81,8 @@ def _option(name: str, setting: Setting, panel: str) -> Parameter:
         kind, default = list[str] | None, None
     elif setting.many or setting.words or setting.spoken is int:
         kind = Any
-        more |= {"parser": _value, "metavar": f"<{_shown(setting.spoken)}>"}
+        shown = _shown(setting.spoken)
+        more |= {"parser": partial(_value, shown=shown), "metavar": f"<{shown}>"}
     flag = f"--{name.replace('_', '-')}"
     return _parameter(name, Annotated[kind, typer.Option(flag, **more)], default)
 
@@ -110,10 +112,10 @@ def whole(text: str) -> int:
     return value
 
 
-def _value(text: Any) -> Any:
-    """As `literal`; an option where the value of another is missing is refused."""
+def _value(text: Any, shown: str) -> Any:
+    """As `literal`; an option where the value of another, shown as its type or words, is missing is refused."""
     if isinstance(text, str) and text.startswith("--"):
-        raise typer.BadParameter(f"it needs a value, and {text} is the next option")
+        raise typer.BadParameter(f"it needs a value, <{shown}>, and {text} is the next option")
     return literal(text)
 
 

@@ -60,7 +60,18 @@ def files_source(folder: Path, entries: Sequence[Entry]) -> ImageSource:
 def _read_file(path: Path) -> np.ndarray:
     """The image as its viewer shows it, in RGB: (H, W, 3) uint8."""
     with Image.open(path) as file:
-        return np.asarray(ImageOps.exif_transpose(file).convert("RGB"))
+        image = ImageOps.exif_transpose(file)
+        if image.mode.startswith("I;16") or (image.mode == "I" and file.format == "PNG"):  # older Pillows say I
+            return _eight_bit(np.asarray(image))
+        if image.mode in ("I", "F"):
+            raise ValueError(f"pixels of mode {image.mode} have no agreed range: save them as 8 or 16 bits")
+        return np.asarray(image.convert("RGB"))
+
+
+def _eight_bit(grey: np.ndarray) -> np.ndarray:
+    """Grey pixels of 16 bits, (H, W), as RGB of 8 bits, (H, W, 3); Pillow's own conversion would cut them at 255."""
+    levels = np.round(grey / 257).astype(np.uint8)  # 65535 = 255 · 257
+    return np.repeat(levels[:, :, None], 3, 2)
 
 
 def _listed(table: Path) -> Iterator[Entry]:

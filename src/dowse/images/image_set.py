@@ -14,6 +14,7 @@ from torch.nn.functional import interpolate
 
 from dowse.errors import InputError
 from dowse.settings import LARGEST_SIDE
+from dowse.wording import OWN_LABELS
 
 LUMA = (0.299, 0.587, 0.114)
 Size = int | tuple[int, int] | None
@@ -158,6 +159,13 @@ class ImageSource:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    @property
+    def whose_labels(self) -> str:
+        """Where its labels come from, for whoever watches a run; empty if there is nothing to say."""
+        if all(entry.label is None for entry in self.entries):
+            return OWN_LABELS
+        return f"labels: {self.labels_from}" if self.labels_from else ""
 
     def load(self, limit: int | None = None, size: Size = None) -> LoadedImages:
         """The first `limit` images that can be read, all at once and at one size; those that cannot are warned of."""

@@ -121,7 +121,8 @@ class Asking:
     def throughput(self, seconds: float) -> Finding:
         """Rows a second, as a run would send them, and what they make of the paper's budget."""
         speed = self.rate = self.speed(seconds, ROWS_FOR_SPEED)
-        found = f"{speed:.3g} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
+        rows = f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
+        found = f"{rows} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
         if BUDGET / speed <= SLOW:
             return Finding("speed", Verdict.GOOD, found)
         remedy = "on a CPU `dowse export` makes it faster; over http raise connections= and --rate; or lower the budget"

@@ -82,7 +82,7 @@ def run_plans(
     """
     report, interrupt = how.get("report") or Reporter(), how.get("interrupt") or Interrupt()
     log_answers, device = how.get("log_answers", True), how.get("device", "cpu")
-    finished = []
+    finished, labels = [], ""
     with StoreWriter(out, how.get("command", ()), keep_answers=how.get("keep_answers", False)) as store:
         backends = Backends(plans, len(images), store, engine, device, report.message)
         for plan in plans:
@@ -93,7 +93,9 @@ def run_plans(
                 spec=plan.spec, log_answers=log_answers, save=save, device=device, backend=backend_of(plan),
                 rows_per_pass=plan.rows_per_pass,
             )  # fmt: skip
-            run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt)
+            note = "" if seen.whose_labels == labels else seen.whose_labels  # once, not with every run
+            labels = seen.whose_labels
+            run = RunUnderWay(plan, told, seen, size, table.path, store, report, interrupt, note)
             engine.run(told, run)
             finished.append(run.finish())
     return finished

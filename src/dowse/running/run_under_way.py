@@ -10,7 +10,7 @@ from dowse.core.outcome import End
 from dowse.core.seeds import image_id
 from dowse.core.summary import Summary, summarize
 from dowse.core.task import Task
-from dowse.errors import InputError, TargetFailedError, is_count
+from dowse.errors import InputError, TargetFailedError
 from dowse.experiment.spec import PlannedRun
 from dowse.images.image_set import UNREADABLE, ImageSource
 from dowse.images.image_set import Size as Sides
@@ -18,9 +18,9 @@ from dowse.running.engines.base import Work
 from dowse.running.instructions import Instructions
 from dowse.running.interrupt import Interrupt
 from dowse.running.progress import Reporter, Snapshot
+from dowse.settings import too_small
 from dowse.store import Counted, Row, StoreWriter
 from dowse.store.events import Ended, Event, Replayed, Reserved, Restarted, Round, Stopped
-from dowse.wording import OWN_LABELS
 
 FAILURES_IN_A_ROW = 10  # so many images that the target fails on, and none in between, end a run
 
@@ -63,9 +63,9 @@ class Finished:
             return f"no image of {title} could be read, the first, {name}, because of this: {reason}"
         if summary.already_wrong and not summary.n and not self.elsewhere:
             return (
-                f"no image of {title} was attacked: the target misclassifies all {summary.already_wrong} unchanged. "
-                "Check their labels (do they count from 0, in the target's order?), or take the target's own with "
-                "--labels target"
+                f"{title} had no image to attack: the target misclassifies all {summary.already_wrong} unchanged. "
+                "Check their labels (do they count from 0, in the target's order?), or take the target's own: "
+                "--labels target, in Python y=None"
             )
         return None
 
@@ -83,6 +83,7 @@ class RunUnderWay(Work):
         store: Where all is kept.
         report: Who is told.
         interrupt: Asked whether to stop.
+        note: What is said as it begins.
     """
 
     plan: PlannedRun
@@ -93,6 +94,7 @@ class RunUnderWay(Work):
     store: StoreWriter
     report: Reporter
     interrupt: Interrupt
+    note: str = ""
     replayed: list[Replayed] = field(default_factory=list)
     failures: int = 0
     limit: int = -1
@@ -104,16 +106,11 @@ class RunUnderWay(Work):
         self.snapshot = Snapshot(run=self.run, title=self.plan.title, total=0)
         self._announce()
         self.report.began(self.snapshot)
-        if all(entry.label is None for entry in self.images.entries):
-            self.report.message(OWN_LABELS)
-        elif self.images.labels_from:
-            self.report.message(f"labels: {self.images.labels_from}")
-        q = self.plan.spec.options.get("q", 0)
-        if is_count(q) and 1 + q > self.plan.budget:
-            self.report.message(
-                f"{self.plan.title} cannot make one step: q={q} probes and the first query cost more than "
-                f"budget={self.plan.budget}; give a budget of {1 + q} at least, or a smaller q"
-            )
+        if self.note:
+            self.report.message(self.note)
+        spec = self.plan.spec
+        if why := too_small(self.plan.budget, spec.options, repeats=spec.repeats, accept=spec.accept):
+            self.report.message(f"{self.plan.title} {why}")
 
     def take(self) -> Task | None:
         """As Work.take: claim the next task in the store; those whose images cannot be read are made up for."""

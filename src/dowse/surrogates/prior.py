@@ -63,8 +63,8 @@ class SurrogatePrior(Prior):
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
                 there = self._there(like.detach().unsqueeze(0))
-                x = filled(there, self._fixed(there)).clone().requires_grad_()
-                scores = checked_scores(self._forward(x, torch.zeros(len(x), dtype=torch.int64)), len(x))
+                x = filled(there, self._fixed(there)).detach().requires_grad_()
+                scores = checked_scores(self._forward(x.clone(), torch.zeros(len(x), dtype=torch.int64)), len(x))
                 gradient = torch.autograd.grad(scores.sum(), x, allow_unused=True)[0] if scores.requires_grad else None
         except Exception as error:
             raise InputError(
@@ -107,7 +107,7 @@ class SurrogatePrior(Prior):
     ) -> list[Seen]:
         """What it says at each row, (n, *s), and the gradient of what the n weights make of it, if there are any."""
         there = self._there(x)
-        self.last_layer.search(self._resized(there[:1]), **self._seeds(turns[:1]))
+        self.last_layer.search(self._resized(there[:1].clone()), **self._seeds(turns[:1]))
         last_layer = self._softened(there) if soft else self.last_layer
         return [
             one
@@ -126,7 +126,7 @@ class SurrogatePrior(Prior):
         """The net whose gradients transfer better, made when it is first asked for, of images like x, (n, C, H, W)."""
         if self._soft_layer is None:
             noisy = self.target.takes_row_seeds
-            net = self.net if noisy else softened(self.net, self._resized(x[:1]))
+            net = self.net if noisy else softened(self.net, self._resized(x[:1].clone()))
             self._soft_layer = self.last_layer.shared_by(net)
         return self._soft_layer
 
@@ -169,8 +169,8 @@ class SurrogatePrior(Prior):
     def _gradient(self, x: Tensor, labels: Tensor, turns: Tensor) -> Tensor:
         """∇f at each row as a pull whose weights are ∂f/∂z, (n, *s), (n,), (n,) -> (n, *s)."""
         with torch.enable_grad():
-            x = x.detach().clone().requires_grad_()
-            logits = self._forward(x, turns)
+            x = x.detach().requires_grad_()
+            logits = self._forward(x.clone(), turns)  # a copy, which a net that normalises in place may overwrite
             weights = self.objective.slope(logits.detach().double(), self._labels(labels, logits).to(x.device))
             (gradient,) = torch.autograd.grad(weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
@@ -186,9 +186,9 @@ class SurrogatePrior(Prior):
     ) -> list[Seen]:
         """As `see` at the first n rows, in one pass of all of them; gradients come home all at once."""
         with torch.set_grad_enabled(weights is not None):
-            x = x.detach().clone().requires_grad_(weights is not None)
+            x = x.detach().requires_grad_(weights is not None)
             with last_layer.catching():
-                z = self._in_targets_classes(self._forward(x, turns, last_layer.net))
+                z = self._in_targets_classes(self._forward(x.clone(), turns, last_layer.net))
             φ = last_layer.features()
             φ = z if φ is None else φ
             said = zip(_told(z[:n]), _told(φ[:n]), strict=True)

@@ -45,10 +45,10 @@ def softened(net: nn.Module, like: Tensor) -> nn.Module:
 
 def _agree(net: nn.Module, made: nn.Module, like: Tensor) -> bool:
     with torch.no_grad():
-        z: Tensor = net(like)
+        z: Tensor = net(like.clone())
     with torch.enable_grad():
-        x = like.detach().clone().requires_grad_()
-        z_made: Tensor = made(x)
+        x = like.detach().requires_grad_()
+        z_made: Tensor = made(x.clone())
         torch.autograd.grad(z_made.sum(), x)  # which raises where it cannot
     return bool((z - z_made.detach()).norm() <= LOGITS * z.norm())
 

@@ -80,7 +80,7 @@ def gather(
     if not found:
         raise InputError(
             f"the store in {store.folder} holds no image that ended, so there is nothing to report: `dowse status "
-            f"{store.folder}` says how far its runs are, and `dowse run` goes on with them"
+            f"{store.folder}` says how far its runs are, and the command that began them goes on"
         )
     tables = [
         Table(norm, eps, allowed, targeted, groups)

@@ -113,6 +113,15 @@ class Group:
 
         return sorted(self.comparable, key=rank)
 
+    @property
+    def leaders(self) -> list[TableEntry]:
+        """Those of the ranked entries whose median and success rate are the best: one, or equals."""
+
+        def numbers(entry: TableEntry) -> tuple[float, float]:
+            return entry.numbers.summary.median_queries, entry.numbers.summary.asr
+
+        return [entry for entry in self.ranked if numbers(entry) == numbers(self.ranked[0])]
+
     def pairs(self) -> dict[tuple[int, int], Paired]:
         """Every two entries compared on the images that both attacked, by their places i < j."""
         images = [entry.counted.by_image() for entry in self.entries]

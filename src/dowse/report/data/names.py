@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dowse.report.data.model import Table
 from dowse.store import RunInfo
+from dowse.wording import epsilon
 
 MODELS = {
     "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "vgg16": "VGG-16", "vgg16_bn": "VGG-16-BN",
@@ -152,7 +153,7 @@ def radius(table: Table) -> str:
     """The radius of a table's ball: as it was asked for, else the paper's, for ℓ₂ as its formula."""
     if table.eps is None and table.norm == "l2":
         return FORMULA
-    return f"{table.groups[0].eps if table.eps is None else table.eps:g}"
+    return epsilon(table.groups[0].eps if table.eps is None else table.eps)
 
 
 def captions(tables: Sequence[Table]) -> list[str]:
