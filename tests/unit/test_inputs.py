@@ -391,3 +391,14 @@ def test_a_module_without_parameters_is_a_target():
     result = dowse.attack(Bare().eval(), X.float(), method="rgf", q=3, budget=10)
     assert result.adversarial.dtype == torch.float32
     assert result.adversarial.shape == (3, *SHAPE)
+
+
+def test_a_single_image_takes_a_label_without_an_axis():
+    """Which is what y[0] is."""
+    result = dowse.attack(TARGET, X[:1], Y[0], method="rgf", q=2, budget=4)
+    assert result.queries.shape == (1,)
+
+
+def test_the_batches_of_a_loader_are_said_to_be_no_images():
+    with pytest.raises(dowse.InputError, match=r"one integer, got \(2,\): a stream holds images, not batches"):
+        list(dowse.stream(TARGET, [(X[:2], Y[:2])]))

@@ -61,6 +61,13 @@ class Beside(nn.Module):
         return NEAR(x * 0.5 + 0.1)
 
 
+def test_a_target_that_normalises_in_place_gives_its_gradient_too():
+    """The white-box yardstick takes the same networks as everything else."""
+    run = {"method": "whitebox", "steps": 5, "eps": 0.4}
+    results = [dowse.attack(net.eval(), PICTURES.clone(), LABELS, **run) for net in (InPlace(), Beside())]
+    assert torch.equal(results[0].adversarial, results[1].adversarial)
+
+
 @pytest.mark.parametrize("method", ["prgf", "gfcs", "transfer", "dowse"])
 def test_a_surrogate_that_normalises_in_place_is_as_good_as_another(method):
     run = {"method": method, "budget": 60, "eps": 0.4}

@@ -48,6 +48,11 @@ def as_image(item: Any) -> Image:
 
 
 def _as_label(value: Any) -> int | None:
+    if isinstance(value, Tensor) and value.numel() > 1:
+        raise InputError(
+            f"a label is one integer, got {tuple(value.shape)}: a stream holds images, not batches. dowse.attack takes "
+            "a batch; (pair for x, y in batches for pair in zip(x, y)) makes a stream of them"
+        )
     try:
         return None if value is None else operator.index(value)
     except TypeError:
@@ -82,14 +87,13 @@ def as_labels(name: str, labels: Labels | None, n: int) -> list[int | None]:
     """Labels as n integers, or n times None; a wrong length or kind is an InputError."""
     if labels is None:
         return [None] * n
-    if isinstance(labels, int):
-        labels = [labels]
     try:
         values = torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} must be {n} integers, one for each image, got {labels!r}") from None
     if values.is_floating_point() or values.is_complex() or values.dtype == torch.bool:
         raise InputError(f"{name} must be integers, got {values.dtype}: use {name}.long()")
+    values = values.reshape(1) if values.ndim == 0 else values
     if values.ndim != 1 or len(values) != n:
         raise InputError(f"{name} must be ({n},), one for each image, got {tuple(values.shape)}")
     return [int(value) for value in values]

@@ -272,8 +272,8 @@ class Oracle:
         labels = torch.tensor([requests[i].label for i, a, b in spans for _ in range(b - a)], device=points.device)
         labels = filled(labels, len(points))
         with torch.enable_grad():
-            points = points.detach().clone().requires_grad_()
-            scores = self.target(points, seeds)
+            points = points.detach().requires_grad_()
+            scores = self.target(points.clone(), seeds)  # a copy, which a net that normalises in place may overwrite
             (gradients,) = torch.autograd.grad(self.objective.value(scores.double(), labels).sum(), points)
         return scores, gradients
 

@@ -41,7 +41,8 @@ _SENTENCES = {
     End.EXHAUSTED: "The method gave up before the budget was spent.",
     End.DETECTED: "A query was refused as too like an earlier one, and the account was blocked.",
     End.ALREADY_WRONG: "The target misclassifies the image unchanged, so there was nothing to attack.",
-    End.NONFINITE: "The target answered with NaN or infinite scores.",
+    End.NONFINITE: "The target answered with NaN or infinite scores: look for a division by zero, or a "
+    "logarithm of zero; a class that is masked may have -1e4.",
     End.TARGET_FAILED: "The target raised an error instead of answering.",
 }
 
