@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dowse.core.packing import default_batch_size
 
-SECONDS = 1.0  # for all of it; every number is tried twice in any case
+SECONDS = 0.5  # for all of it; every number is tried twice in any case
 CLEARLY = 1.05  # so many times as fast another number must be, to be taken
 TURNS = 2
 
