@@ -127,8 +127,8 @@ VARIANTS = {
     "no pixels beside the features": Variant({"pixels": 0.0}),
     "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
     "no ods": without("ods"),
-    "no windows, no patterns": without("bump", {"dowse.attacks.sight.RECOGNISED": 0.0}),  # which come first alone
-    "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ROUNDS": 0}),
+    "no windows, no patterns": without("bump", {"dowse.attacks.sight.RECOGNISED": 1.0}),  # which come first alone
+    "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ALONE": 1}),
     "no slope": without("slope"),
     "no ripples": without("ripple"),
     "compute 5": Variant({"compute": 5}),

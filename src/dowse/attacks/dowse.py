@@ -4,6 +4,7 @@ docs/method.md has the algorithm box, the reason for each part and what each is 
 """
 
 import itertools
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
-from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
+from dowse.attacks.patterns import ALONE, PATTERNS, pattern
 from dowse.attacks.ripple import rippled
 from dowse.attacks.sight import Sight
 from dowse.attacks.square import Square, moved_mass, painted
@@ -27,6 +28,7 @@ from dowse.maths.views import random_view
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
 RIPPLE_STEP = 0.1  # likewise
+WORTH = 1.5  # times what patterns gain, which transfer examples of doubtful surrogates have to gain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,8 @@ class Dowse(Attack):
     becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
     the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
     l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
-    the image are not used. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
+    the image are not used; nor, where classes are too few to tell, those whose transfer examples gain little more than
+    patterns do. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
     RGF's estimates, taken whether f rises or falls, go on beside the arms (`walk`).
 
     Attributes:
@@ -75,7 +78,10 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
-        for _ in range(PATIENCE - BLOCK) if search.sight.seen and pays(x, ball.norm) else itertools.count():
+        if search.sight.doubtful and at.arms.patterns:
+            search, at = yield from search.trial(at, rng)
+        walked = search.sight.seen and pays(x, ball.norm)
+        for _ in range(PATIENCE - BLOCK - at.arms.turns) if walked else itertools.count():
             at = yield from search.move(at, rng)
         at, arms = yield from search.block(at, Pace(), rng)
         walk, pace = Walk.begin(x, ball, at.x, at.f), Pace()
@@ -88,10 +94,14 @@ class Dowse(Attack):
 
 @dataclass(frozen=True)
 class _At:
-    """Where the search stands: the best point x, (*s), f and the surrogates' view there, what was learnt, the arms."""
+    """Where the search stands: the best point x, (*s), f and the surrogates' view there, what was learnt, the arms.
+
+    `told` is f of the newest answer, kept or not.
+    """
 
     x: Tensor
     f: float
+    told: float
     seen: dict[int, Seen]
     rows: Examples
     slope: Slope | None
@@ -122,12 +132,30 @@ class _Search:
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
         rows = Examples.of(self.sight.row(self.x0, self.sight.seen, self.sight.known.answer))
-        patterns = PATTERNS if self.sight.seen else 1 + ROUNDS * len(CELLS)
+        patterns = PATTERNS if self.sight.seen else ALONE
         if self.sight.known.wanted is not None:
             patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
         arms = Arms.fresh(bool(self.sight.seen), self.ball.norm, f, patterns)
-        return _At(self.x0, f, self.sight.seen, rows, slope, arms)
+        return _At(self.x0, f, f, self.sight.seen, rows, slope, arms)
+
+    def trial(self, at: _At, rng: torch.Generator) -> Flow[tuple["_Search", _At]]:
+        """Transfer examples and the first patterns; the search goes on alone where the former gain little more."""
+        f, gained = at.f, {}
+        for arm, times in (("climb", TRANSFERS), ("bump", PATTERNS)):
+            told = -math.inf
+            for _ in range(times):
+                at = yield from self.move(at, rng, arm)
+                told = max(told, at.told)
+            gained[arm] = told - f
+        return self.alone(at) if gained["climb"] < WORTH * max(gained["bump"], 0.0) else (self, at)
+
+    def alone(self, at: _At) -> tuple["_Search", _At]:
+        """The search without surrogates, with all that was answered."""
+        sight = self.sight.alone()
+        rows = at.rows.anew([sight.again(row) for row in at.rows.rows])
+        arms = replace(Arms.fresh(False, self.ball.norm, at.f, ALONE), turns=at.arms.bumps, bumps=at.arms.bumps)
+        return replace(self, sight=sight), replace(at, seen={}, rows=rows, arms=arms)
 
     def block(self, at: _At, pace: Pace, rng: torch.Generator) -> Flow[tuple[_At, Pace]]:
         """A block of moves, and the arms' pace after it."""
@@ -145,9 +173,9 @@ class _Search:
             at = yield from self.learn(at, walk.x, answer)
         return at, walk, pace.after(before, walk.f, BLOCK)
 
-    def move(self, at: _At, rng: torch.Generator) -> Flow[_At]:
-        """One move of the arm that is drawn."""
-        arm = at.arms.draw(rng)
+    def move(self, at: _At, rng: torch.Generator, arm: str | None = None) -> Flow[_At]:
+        """One move of an arm, or of the one that is drawn."""
+        arm = arm or at.arms.draw(rng)
         moves = yield from self.moves(arm, at, rng)
         before, asked = at.f, 0
         for z in moves:
@@ -166,7 +194,7 @@ class _Search:
         kept = f >= at.f
         rows = at.rows.add(self.sight.row(z, seen, answer), pin=kept, most=self.options.memory)
         slope = None if at.slope is None else at.slope.after((z - at.x) / self.ball.eps, f - at.f)
-        at = replace(at, rows=rows, slope=slope)
+        at = replace(at, rows=rows, slope=slope, told=f)
         return replace(at, x=z, f=f, seen=seen) if kept else at
 
     def moves(self, arm: str, at: _At, rng: torch.Generator) -> Flow[tuple[Tensor, ...]]:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, look, opening
 from dowse.maths.last_layer import Example, ScoreModel, log_scores
 from dowse.maths.subspace import Subspace
 
-RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own, where that is two at least
+RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own
+LEAST = 2  # but so many of them, where the share is of less
 COARSE = 56  # a side of the small images that are learnt from without a surrogate
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
@@ -48,9 +49,18 @@ class Sight:
         goal = known.label if known.wanted is None else known.wanted
         best = h.topk(min(TOP, len(h))).indices
         classes = torch.cat([torch.tensor([goal]), best])
-        sides = min(x0.shape[1], COARSE), min(x0.shape[2], COARSE)
-        coarse = Subspace.of(None if seen else sides, tuple(x0.shape))
-        return cls(x0, seen, known, scales, classes, coarse)
+        helped = cls(x0, seen, known, scales, classes, None)
+        return helped if seen else helped.alone()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether surrogates are used though classes are too few to tell by the label whether they are worth it."""
+        return bool(self.seen) and round(RECOGNISED * len(self.known.answer.scores[0])) < LEAST
+
+    def alone(self) -> "Sight":
+        """Without surrogates."""
+        sides = min(self.x0.shape[1], COARSE), min(self.x0.shape[2], COARSE)
+        return replace(self, seen={}, scales=(), coarse=Subspace.of(sides, tuple(self.x0.shape)))
 
     def look(self, x: Tensor) -> Flow[dict[int, Seen]]:
         """What the surrogates that are used see at x, (*s)."""
@@ -59,7 +69,11 @@ class Sight:
     def row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Example:
         """What an answer about x, (*s), teaches beside what surrogates see there."""
         h = log_scores(answer.scores[0], self.known.objective.outputs)
-        return Example(self.moved(x), self._features(seen), self._prior(seen, len(h)), h)
+        return self._example(x - self.x0, seen, h)
+
+    def again(self, row: Example) -> Example:
+        """A row that holds all pixels and what surrogates saw, as it is without them."""
+        return self._example(row.x.view_as(self.x0), {}, row.scores)
 
     def margin(self, model: ScoreModel, z: Tensor, seen: dict[int, Seen]) -> Tensor:
         """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
@@ -78,14 +92,19 @@ class Sight:
 
     def moved(self, x: Tensor) -> Tensor:
         """How far x is from the image in the pixels that are learnt from, (d,)."""
-        δ = (x - self.x0)[None]
-        return (δ if self.coarse is None else self.coarse.down(δ)).flatten()
+        return self._learnt(x - self.x0)
 
     def pixels(self, slope: Tensor) -> Tensor:
         """What is learnt of those pixels, (d,), as a slope of the image's own, (*s)."""
         if self.coarse is None:
             return slope.view_as(self.x0).clone()
         return self.coarse.up(slope.view(1, *self.coarse.small))[0]
+
+    def _example(self, δ: Tensor, seen: dict[int, Seen], h: Tensor) -> Example:
+        return Example(self._learnt(δ), self._features(seen), self._prior(seen, len(h)), h)
+
+    def _learnt(self, δ: Tensor) -> Tensor:
+        return (δ if self.coarse is None else self.coarse.down(δ[None])).flatten()
 
     def _features(self, seen: dict[int, Seen]) -> Tensor:
         """φ of all surrogates side by side, (F,)."""
@@ -100,10 +119,7 @@ class Sight:
 
 
 def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
-    """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query.
-
-    Where there are few classes that says little, for a good one errs and a useless one is right too often.
-    """
-    first = round(RECOGNISED * len(known.answer.scores[0]))
+    """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query."""
+    first = max(round(RECOGNISED * len(known.answer.scores[0])), LEAST)
     before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]  # or level
-    return any(rank < first or first < 2 for rank in before)
+    return any(rank < first for rank in before)
