@@ -103,14 +103,13 @@ class Variant:
     instead: dict[str, Any] = field(default_factory=dict)
 
 
-def without(arm: str, **more: Any) -> Variant:
-    """The attack without one of its arms, and with something else in place of more of its constants."""
+def without(arm: str, more: dict[str, Any] | None = None) -> Variant:
+    """The attack without one of its arms, and with something else in place of more of its names."""
 
     def usable(name: str, surrogates: bool, norm: str, others: Callable[..., bool] = arms._usable) -> bool:
         return name != arm and others(name, surrogates, norm)
 
-    constants = {f"dowse.attacks.dowse.{name}": value for name, value in more.items()}
-    return Variant(instead={"dowse.attacks.arms._usable": usable, **constants})
+    return Variant(instead={"dowse.attacks.arms._usable": usable, **(more or {})})
 
 
 def unchanged(x: Tensor, rng: torch.Generator) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -128,8 +127,8 @@ VARIANTS = {
     "no pixels beside the features": Variant({"pixels": 0.0}),
     "one transfer example": Variant(instead={"dowse.attacks.arms.TRANSFERS": 1, "dowse.attacks.dowse.TRANSFERS": 1}),
     "no ods": without("ods"),
-    "no windows, no patterns": without("bump", RECOGNISED=0.0),  # which come first where no surrogate is used
-    "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ROUNDS": 0}),
+    "no windows, no patterns": without("bump", {"dowse.attacks.sight.RECOGNISED": 1.0}),  # which come first alone
+    "no patterns but stripes": Variant(instead={"dowse.attacks.dowse.PATTERNS": 1, "dowse.attacks.dowse.ALONE": 1}),
     "no slope": without("slope"),
     "no ripples": without("ripple"),
     "compute 5": Variant({"compute": 5}),

@@ -54,6 +54,17 @@ def test_the_slope_is_the_gradient_of_the_scores():
     assert torch.allclose(by_feature, φ.grad)
 
 
+@pytest.mark.parametrize("pinned", [0, 3])
+def test_rows_that_are_made_anew_have_the_inner_products_of_the_new_ones_and_the_same_one_pinned(pinned):
+    rows = remembered(5, pinned)
+    halves = [one._replace(x=one.x[:3], features=one.features[:0]) for one in rows.rows]
+    anew = rows.anew(halves)
+    X = torch.stack([one.x for one in halves])
+    assert anew.pinned == pinned
+    assert torch.allclose(anew.pixels, X @ X.T)
+    assert torch.equal(anew.features, torch.zeros(5, 5, dtype=torch.float64))
+
+
 def test_surrogates_that_say_what_the_target_says_are_believed():
     rng = torch.Generator().manual_seed(1)
     rows = Examples.of(row(rng))

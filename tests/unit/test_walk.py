@@ -111,7 +111,7 @@ def test_steps_climb_a_plane_to_the_balls_rim():
 
 
 def test_walks_come_after_many_moves_in_l2_and_with_a_surrogate_only():
-    surrogate = Tanh(7, near=Tanh(seed=5), apart=3.0)
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=0.6)
     helped = noted(surrogate=surrogate, budget=320)
     assert helped.index(WALKING) == PATIENCE
     assert helped[PATIENCE : PATIENCE + TRIALS * (BLOCK // (PROBES + 1))].count(WALKING) == TRIALS * (
@@ -129,7 +129,7 @@ def test_on_the_grid_every_probe_is_another_image():
             if not query.candidate:
                 probes.extend(query.points.clone())
 
-    surrogate = Tanh(7, near=Tanh(seed=5), apart=3.0)
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=0.6)
     settings = {"eps": 0.02, "budget": 260, "quantize": True, "observers": [Probes()]}
     dowse.attack(Tanh(seed=5), x, surrogate=surrogate, **settings)
     assert len(probes) >= 2 * PROBES
@@ -140,6 +140,6 @@ def test_on_the_grid_every_probe_is_another_image():
 def test_a_walk_is_paid_for_like_everything_else(budget):
     target = Counter(Tanh(seed=5))
     settings = {"method": "dowse", "eps": 1e-4, "budget": budget}
-    result = dowse.attack(target, pictures(1, seed=6), surrogate=Tanh(7, near=Tanh(seed=5), apart=3.0), **settings)
+    result = dowse.attack(target, pictures(1, seed=6), surrogate=Tanh(7, near=Tanh(seed=5), apart=0.6), **settings)
     assert int(result.queries.max()) <= budget
     assert target.rows == int(result.sent.sum())

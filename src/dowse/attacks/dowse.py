@@ -12,25 +12,23 @@ from torch import Tensor
 
 from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
-from dowse.attacks.patterns import CELLS, PATTERNS, ROUNDS, pattern
+from dowse.attacks.patterns import ALONE, PATTERNS, pattern
 from dowse.attacks.ripple import rippled
+from dowse.attacks.sight import Sight
 from dowse.attacks.square import Square, moved_mass, painted
 from dowse.attacks.walk import BLOCK, PATIENCE, PROBES, Pace, Walk, pays, walks
-from dowse.core.flow import Answer, Flow, Opening, Seen, Weights, examine, look, note, opening, pull
+from dowse.core.flow import Answer, Flow, Seen, examine, note, pull
 from dowse.errors import count, fraction, positive
 from dowse.estimators.directions import ods
 from dowse.maths.geometry import Ball, within
-from dowse.maths.last_layer import Example, Examples, ScoreModel, fit, log_scores
+from dowse.maths.last_layer import Examples, fit
 from dowse.maths.slope import Slope, clearest
-from dowse.maths.subspace import Subspace
 from dowse.maths.views import random_view
 
 OVERSHOOT = 2.5  # a climb's steps add up to so many radii, so that momentum reaches the surface
 ODS_STEP = 1 / 6  # of ε, before the size that adapts
 RIPPLE_STEP = 0.1  # likewise
-RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own, where that is two at least
-COARSE = 56  # a side of the small images that are learnt from without a surrogate
-TOP = 10  # classes that λ is fitted on, the target's best at first
+WORTH = 1.5  # times what patterns gain, which transfer examples of doubtful surrogates have to gain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +44,8 @@ class Dowse(Attack):
     becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
     the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
     l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
-    the image are not used. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
+    the image are not used; nor, where classes are too few to tell, those whose transfer examples gain little more than
+    patterns do. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
     RGF's estimates, taken whether f rises or falls, go on beside the arms (`walk`).
 
     Attributes:
@@ -79,7 +78,10 @@ class Dowse(Attack):
         """Attack x, (C, H, W); ends only from outside."""
         search = yield from _Search.of(self, x, ball)
         at = search.begin(f)
-        for _ in range(PATIENCE - BLOCK) if search.seen and pays(x, ball.norm) else itertools.count():
+        if search.sight.doubtful and at.arms.patterns:
+            search, at = yield from search.trial(at, rng)
+        walked = search.sight.seen and pays(x, ball.norm)
+        for _ in range(PATIENCE - BLOCK - at.arms.turns) if walked else itertools.count():
             at = yield from search.move(at, rng)
         at, arms = yield from search.block(at, Pace(), rng)
         walk, pace = Walk.begin(x, ball, at.x, at.f), Pace()
@@ -92,10 +94,14 @@ class Dowse(Attack):
 
 @dataclass(frozen=True)
 class _At:
-    """Where the search stands: the best point x, (*s), f and the surrogates' view there, what was learnt, the arms."""
+    """Where the search stands: the best point x, (*s), f and the surrogates' view there, what was learnt, the arms.
+
+    `told` is f of the newest answer, kept or not.
+    """
 
     x: Tensor
     f: float
+    told: float
     seen: dict[int, Seen]
     rows: Examples
     slope: Slope | None
@@ -109,48 +115,47 @@ class _Search:
     Attributes:
         options: The attack's.
         x0: The image, (*s).
-        seen: What surrogates see there, by number; nothing if none of them is used.
         ball: The ball around it.
-        known: What was known as the attack began.
-        scales: What each surrogate's features are multiplied by, so that all have the same say.
-        classes: The label, or the class wanted, and the target's best classes at first.
-        coarse: The small images whose pixels are learnt from; None is all pixels, which a surrogate's gradients move.
+        sight: How it is seen.
     """
 
     options: Dowse
     x0: Tensor
-    seen: dict[int, Seen]
     ball: Ball
-    known: Opening
-    scales: tuple[float, ...]
-    classes: Tensor
-    coarse: Subspace | None
+    sight: Sight
 
     @classmethod
     def of(cls, options: Dowse, x0: Tensor, ball: Ball) -> Flow["_Search"]:
         """The search, which begins with a look at the unchanged image."""
-        known = yield from opening()
-        seen = (yield from look(x0)) if known.surrogates else {}
-        if not _recognised(known, seen):
-            seen = {}
-        scales = tuple(1 / max(float(one.features.norm()), 1e-9) for one in seen.values())
-        h = log_scores(known.answer.scores[0], known.objective.outputs)
-        goal = known.label if known.wanted is None else known.wanted
-        best = h.topk(min(TOP, len(h))).indices
-        classes = torch.cat([torch.tensor([goal]), best])
-        sides = min(x0.shape[1], COARSE), min(x0.shape[2], COARSE)
-        coarse = Subspace.of(None if seen else sides, tuple(x0.shape))
-        return cls(options, x0, seen, ball, known, scales, classes, coarse)
+        return cls(options, x0, ball, (yield from Sight.of(x0)))
 
     def begin(self, f: float) -> _At:
         """The unchanged image, whose answer is the first row."""
-        rows = Examples.of(self._row(self.x0, self.seen, self.known.answer))
-        patterns = PATTERNS if self.seen else 1 + ROUNDS * len(CELLS)
-        if self.known.wanted is not None:
+        rows = Examples.of(self.sight.row(self.x0, self.sight.seen, self.sight.known.answer))
+        patterns = PATTERNS if self.sight.seen else ALONE
+        if self.sight.known.wanted is not None:
             patterns = 0  # a pattern leads away from a label, not to a class
         slope = Slope.unknown(self.x0) if self.ball.norm == "linf" else None
-        arms = Arms.fresh(bool(self.seen), self.ball.norm, f, patterns)
-        return _At(self.x0, f, self.seen, rows, slope, arms)
+        arms = Arms.fresh(bool(self.sight.seen), self.ball.norm, f, patterns)
+        return _At(self.x0, f, f, self.sight.seen, rows, slope, arms)
+
+    def trial(self, at: _At, rng: torch.Generator) -> Flow[tuple["_Search", _At]]:
+        """Transfer examples and the first patterns; the search goes on alone where the former gain little more."""
+        f, gained = at.f, {}
+        for arm, times in (("climb", TRANSFERS), ("bump", PATTERNS)):
+            told = -math.inf
+            for _ in range(times):
+                at = yield from self.move(at, rng, arm)
+                told = max(told, at.told)
+            gained[arm] = told - f
+        return self.alone(at) if gained["climb"] < WORTH * max(gained["bump"], 0.0) else (self, at)
+
+    def alone(self, at: _At) -> tuple["_Search", _At]:
+        """The search without surrogates, with all that was answered."""
+        sight = self.sight.alone()
+        rows = at.rows.anew([sight.again(row) for row in at.rows.rows])
+        arms = replace(Arms.fresh(False, self.ball.norm, at.f, ALONE), turns=at.arms.bumps, bumps=at.arms.bumps)
+        return replace(self, sight=sight), replace(at, seen={}, rows=rows, arms=arms)
 
     def block(self, at: _At, pace: Pace, rng: torch.Generator) -> Flow[tuple[_At, Pace]]:
         """A block of moves, and the arms' pace after it."""
@@ -168,9 +173,9 @@ class _Search:
             at = yield from self.learn(at, walk.x, answer)
         return at, walk, pace.after(before, walk.f, BLOCK)
 
-    def move(self, at: _At, rng: torch.Generator) -> Flow[_At]:
-        """One move of the arm that is drawn."""
-        arm = at.arms.draw(rng)
+    def move(self, at: _At, rng: torch.Generator, arm: str | None = None) -> Flow[_At]:
+        """One move of an arm, or of the one that is drawn."""
+        arm = arm or at.arms.draw(rng)
         moves = yield from self.moves(arm, at, rng)
         before, asked = at.f, 0
         for z in moves:
@@ -185,11 +190,11 @@ class _Search:
 
     def learn(self, at: _At, z: Tensor, answer: Answer) -> Flow[_At]:
         """Where the search stands after the answer about z, (*s): there unless f fell; a tie moves, for flat scores."""
-        seen, f = (yield from self._look(z)), float(answer.loss[0])
+        seen, f = (yield from self.sight.look(z)), float(answer.loss[0])
         kept = f >= at.f
-        rows = at.rows.add(self._row(z, seen, answer), pin=kept, most=self.options.memory)
+        rows = at.rows.add(self.sight.row(z, seen, answer), pin=kept, most=self.options.memory)
         slope = None if at.slope is None else at.slope.after((z - at.x) / self.ball.eps, f - at.f)
-        at = replace(at, rows=rows, slope=slope)
+        at = replace(at, rows=rows, slope=slope, told=f)
         return replace(at, x=z, f=f, seen=seen) if kept else at
 
     def moves(self, arm: str, at: _At, rng: torch.Generator) -> Flow[tuple[Tensor, ...]]:
@@ -198,7 +203,7 @@ class _Search:
         if arm == "climb":
             return ((yield from self._climb(at, rng)),)
         if arm == "ods":
-            direction = yield from ods(at.x, self.known, rng, soft=True)
+            direction = yield from ods(at.x, self.sight.known, rng, soft=True)
             step = ODS_STEP * at.arms.size[arm] * ε * self.ball.steepest(direction)
             return self.ball.project(at.x + step, self.x0), self.ball.project(at.x - step, self.x0)
         if arm == "ripple":
@@ -210,7 +215,7 @@ class _Search:
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
             z = self.ball.project(self.x0 + step, self.x0)
-            return () if len(z) == 1 and at.rows.about(self._moved(z)) else (z,)  # grey, it has two forms only
+            return () if len(z) == 1 and at.rows.about(self.sight.moved(z)) else (z,)  # grey, it has two forms only
         propose = moved_mass if self.ball.norm == "l2" else painted
         return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
 
@@ -223,20 +228,20 @@ class _Search:
 
         The gradients are soft, at random views; without a surrogate it is one step on what the pixels have taught.
         """
-        model = fit(at.rows, self.classes, ridge=self.options.ridge, pixels=self.options.pixels)
-        steps = self.options.compute if self.seen else 1
-        anew = self.seen and at.arms.turns < TRANSFERS
-        start, seen = (self.x0, self.seen) if anew else (at.x, at.seen)
+        model = fit(at.rows, self.sight.classes, ridge=self.options.ridge, pixels=self.options.pixels)
+        steps = self.options.compute if self.sight.seen else 1
+        anew = self.sight.seen and at.arms.turns < TRANSFERS
+        start, seen = (self.x0, self.sight.seen) if anew else (at.x, at.seen)
         radius = self.ball.eps * (1.0 if anew else at.arms.size["climb"])
         η = radius if steps == 1 else OVERSHOOT * radius / steps
         z, momentum = start, torch.zeros_like(start)
         for _ in range(steps):
-            u = self._margin(model, z, seen)
+            u = self.sight.margin(model, z, seen)
             by_feature, by_pixel = model.slope(u)
-            g = self._pixels(by_pixel)
+            g = self.sight.pixels(by_pixel)
             if seen:
                 view, back = random_view(z, rng)
-                seen = yield from pull(view, self._weights(u, model.scale, by_feature, seen), soft=True)
+                seen = yield from pull(view, self.sight.weights(u, model.scale, by_feature, seen), soft=True)
                 g += back(torch.stack([one.gradient for one in seen.values() if one.gradient is not None]).sum(0))
             momentum = momentum + g / max(float(g.abs().mean()), 1e-20)
             z = z + η * self.ball.steepest(momentum)
@@ -244,57 +249,3 @@ class _Search:
                 z = within(z, start, radius, self.ball.norm)
             z = self.ball.project(z, self.x0)
         return z
-
-    def _margin(self, model: ScoreModel, z: Tensor, seen: dict[int, Seen]) -> Tensor:
-        """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
-        h = model.scores(self._moved(z), self._features(seen), self._prior(seen, len(self.known.answer.scores[0])))
-        goal, u = int(self.classes[0]), torch.zeros_like(h)
-        h[goal] = -math.inf
-        u[int(h.argmax())], u[goal] = 1, -1
-        return u if self.known.wanted is None else -u
-
-    def _weights(self, u: Tensor, λ: float, by_feature: Tensor, seen: dict[int, Seen]) -> dict[int, Weights]:
-        """What each surrogate's logits and features are pulled by."""
-        ends = list(itertools.accumulate(len(one.features) for one in seen.values()))
-        parts = torch.tensor_split(by_feature, ends[:-1])
-        logits = max(λ, 1e-3) / len(seen) * u
-        return {i: Weights(logits, self.scales[i] * part) for i, part in enumerate(parts)}
-
-    def _look(self, x: Tensor) -> Flow[dict[int, Seen]]:
-        return (yield from look(x)) if self.seen else {}
-
-    def _row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Example:
-        h = log_scores(answer.scores[0], self.known.objective.outputs)
-        return Example(self._moved(x), self._features(seen), self._prior(seen, len(h)), h)
-
-    def _moved(self, x: Tensor) -> Tensor:
-        """How far x is from the image in the pixels that are learnt from, (d,)."""
-        δ = (x - self.x0)[None]
-        return (δ if self.coarse is None else self.coarse.down(δ)).flatten()
-
-    def _pixels(self, slope: Tensor) -> Tensor:
-        """What is learnt of those pixels, (d,), as a slope of the image's own, (*s)."""
-        if self.coarse is None:
-            return slope.view_as(self.x0).clone()
-        return self.coarse.up(slope.view(1, *self.coarse.small))[0]
-
-    def _features(self, seen: dict[int, Seen]) -> Tensor:
-        """φ of all surrogates side by side, (F,)."""
-        parts = [scale * seen[i].features for i, scale in enumerate(self.scales)]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)
-
-    def _prior(self, seen: dict[int, Seen], K: int) -> Tensor:
-        """The surrogates' mean logits, (K,)."""
-        if not seen:
-            return torch.zeros(K, dtype=torch.float64)
-        return torch.stack([one.logits for one in seen.values()]).mean(0)
-
-
-def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
-    """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query.
-
-    Where there are few classes that says little, for a good one errs and a useless one is right too often.
-    """
-    first = round(RECOGNISED * len(known.answer.scores[0]))
-    before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]  # or level
-    return any(rank < first or first < 2 for rank in before)

@@ -8,7 +8,7 @@ from dowse.attacks.square import random_signs
 STRIPES = 112  # a side has so many stripes, each at least a pixel wide
 CELLS = (28, 56, 37)  # a side of the checkerboards has so many cells, each at least a pixel wide
 PATTERNS = 1 + len(CELLS)  # each kind once
-ROUNDS = 3  # of checkerboards where nothing better is known: other colours fool one image in ten that the first did not
+ALONE = 1 + 3 * len(CELLS)  # where nothing better is known: other colours fool one image in ten that the first did not
 
 
 def pattern(which: int, x0: Tensor, rng: torch.Generator) -> Tensor:

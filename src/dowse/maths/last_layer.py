@@ -9,7 +9,8 @@ side. The posterior mean is closed form in the n × n matrix of inner products o
 function of logits, features and pixels, so one `pull` gives it. docs/method.md explains it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -95,6 +96,13 @@ class Examples:
             _bordered(self.pixels[kept][:, kept], pixels),
             _bordered(self.features[kept][:, kept], features),
         )
+
+    def anew(self, rows: Sequence[Example]) -> "Examples":
+        """The same points as other rows say them, with the same one pinned."""
+        examples = Examples.of(rows[0])
+        for row in rows[1:]:
+            examples = examples.add(row, pin=False, most=len(rows))
+        return replace(examples, pinned=self.pinned)
 
     def about(self, x: Tensor) -> bool:
         """Whether one of the rows is about a displacement, (D,)."""
