@@ -31,6 +31,8 @@ def figures() -> Iterator[Figure]:
         yield _with_gradients(f"overhead of {method} with gradients at 3×224×224", method, *nets, images, large, 1.08)
         images, nets = noise_images(16 if method == "prgf" else 48, 32), (cifar_target(), cifar_surrogate())
         yield _with_gradients(f"overhead of {method} with gradients at 3×32×32", method, *nets, images, small, 1.15)
+    many = "overhead of gfcs with gradients at 3×32×32, 32 images at once"
+    yield _with_gradients(many, "gfcs", *nets, noise_images(96, 32), 60, 1.15, at_once=32)
     yield _concurrency()
 
 
@@ -52,17 +54,17 @@ def _overhead_once(net: nn.Module, images: Tensor, budget: int, batch: int) -> f
 
 
 def _with_gradients(
-    name: str, method: str, net: nn.Module, surrogate: nn.Module, images: Tensor, budget: int, goal: float
-) -> Figure:
-    """A method with its surrogate, eight images at once, against the rows and the gradients alone, in CPU seconds.
+    name: str, method: str, net: nn.Module, surrogate: nn.Module, images: Tensor, budget: int, goal: float, *,
+    at_once: int = 8,
+) -> Figure:  # fmt: skip
+    """A method with its surrogate, some images at once, against the rows and the gradients alone, in CPU seconds.
 
-    The loops take the batches that are fastest among those that eight images can fill: eight gradients, and eight rows
-    of a method that asks about one at a time. Nothing is measured that a run of thousands of queries would not show:
-    budgets end with an estimate, or q directions drawn in vain would be a quarter to a half of all; the ball is not so
-    small that rounding leads out of it, or a projection is tried again and again; and GFCS, whose images ask for
-    gradients at different times, has enough of them that the last eight, who fill no pass any more, are few.
+    The loops take the batches that are fastest among those that so many images can fill: as many gradients, and as
+    many rows of a method that asks about one at a time. Nothing is measured that a run of thousands of queries would
+    not show: budgets end with an estimate, or q directions drawn in vain would be a quarter to a half of all; the ball
+    is not so small that rounding leads out of it, or a projection is tried again and again; and GFCS, whose images ask
+    for gradients at different times, has enough of them that the last ones, who fill no pass any more, are few.
     """
-    at_once = 8
     rows = _best_batch(net, images, at_once if method == "gfcs" else None)
     pulls = _best_batch(surrogate, images, at_once)
     tuned = tune_rows(net, images, time.process_time).rows  # as `dowse run` does
