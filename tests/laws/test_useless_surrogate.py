@@ -9,7 +9,7 @@ from dowse.attacks.patterns import ALONE, PATTERNS
 from tests.nets import SHAPE, D, Linear, Tanh, generator
 from tests.support import pictures
 
-MANY = 200  # classes, of which the first hundredth says something
+MANY = 500  # classes, of which the first ten say something
 
 
 def net(sign: float = 1.0, classes: int = MANY) -> Linear:

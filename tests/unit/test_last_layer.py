@@ -55,14 +55,14 @@ def test_the_slope_is_the_gradient_of_the_scores():
 
 
 @pytest.mark.parametrize("pinned", [0, 3])
-def test_rows_that_are_made_anew_have_the_inner_products_of_the_new_ones_and_the_same_one_pinned(pinned):
+def test_rows_that_no_surrogate_sees_are_those_of_a_search_without_any(pinned):
     rows = remembered(5, pinned)
-    halves = [one._replace(x=one.x[:3], features=one.features[:0]) for one in rows.rows]
-    anew = rows.anew(halves)
-    X = torch.stack([one.x for one in halves])
-    assert anew.pinned == pinned
-    assert torch.allclose(anew.pixels, X @ X.T)
-    assert torch.equal(anew.features, torch.zeros(5, 5, dtype=torch.float64))
+    unseen = rows.unseen()
+    X = torch.stack([one.x for one in rows.rows])
+    assert unseen.pinned == pinned
+    assert torch.allclose(unseen.pixels, X @ X.T)
+    assert not unseen.features.any()
+    assert all(len(one.features) == 0 and not one.prior.any() for one in unseen.rows)
 
 
 def test_surrogates_that_say_what_the_target_says_are_believed():

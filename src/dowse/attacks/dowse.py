@@ -44,7 +44,7 @@ class Dowse(Attack):
     becomes a row of the posterior and teaches the slope. The first moves of `bump` are stripes and checkerboards over
     the whole image. Without a surrogate it is the pixels that are learnt from, by the slope in l∞ and by the climb in
     l2, where `ripple` makes some parts of what was changed stronger at the cost of others. Surrogates that do not know
-    the image are not used; nor, where classes are too few to tell, those whose transfer examples gain little more than
+    the image are not used; nor, on small images of few classes, those whose transfer examples gain little more than
     patterns do. Where 150 moves with a surrogate were not enough on a small image in l2, steps along
     RGF's estimates, taken whether f rises or falls, go on beside the arms (`walk`).
 
@@ -151,11 +151,9 @@ class _Search:
         return self.alone(at) if gained["climb"] < WORTH * max(gained["bump"], 0.0) else (self, at)
 
     def alone(self, at: _At) -> tuple["_Search", _At]:
-        """The search without surrogates, with all that was answered."""
-        sight = self.sight.alone()
-        rows = at.rows.anew([sight.again(row) for row in at.rows.rows])
+        """The search without surrogates on a small image, all of whose pixels are learnt from either way."""
         arms = replace(Arms.fresh(False, self.ball.norm, at.f, ALONE), turns=at.arms.bumps, bumps=at.arms.bumps)
-        return replace(self, sight=sight), replace(at, seen={}, rows=rows, arms=arms)
+        return replace(self, sight=self.sight.alone()), replace(at, seen={}, rows=at.rows.unseen(), arms=arms)
 
     def block(self, at: _At, pace: Pace, rng: torch.Generator) -> Flow[tuple[_At, Pace]]:
         """A block of moves, and the arms' pace after it."""

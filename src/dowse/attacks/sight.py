@@ -12,7 +12,9 @@ from dowse.maths.last_layer import Example, ScoreModel, log_scores
 from dowse.maths.subspace import Subspace
 
 RECOGNISED = 0.01  # share of the classes among which a surrogate has to see an image's own
-LEAST = 2  # but so many of them, where the share is of less
+FEW = 10  # but as many as these where there are ten times as many classes, a tenth of fewer, and LEAST in any case
+LEAST = 2
+CHANCE = 0.02  # of being among them by chance, up to which that tells enough
 COARSE = 56  # a side of the small images that are learnt from without a surrogate
 TOP = 10  # classes that λ is fitted on, the target's best at first
 
@@ -54,8 +56,9 @@ class Sight:
 
     @property
     def doubtful(self) -> bool:
-        """Whether surrogates are used though classes are too few to tell by the label whether they are worth it."""
-        return bool(self.seen) and round(RECOGNISED * len(self.known.answer.scores[0])) < LEAST
+        """Whether surrogates are used of which the label tells little, on so small an image that it can do without."""
+        K = len(self.known.answer.scores[0])
+        return bool(self.seen) and max(self.x0.shape[1:]) <= COARSE and first_classes(K) > CHANCE * K
 
     def alone(self) -> "Sight":
         """Without surrogates."""
@@ -69,11 +72,7 @@ class Sight:
     def row(self, x: Tensor, seen: dict[int, Seen], answer: Answer) -> Example:
         """What an answer about x, (*s), teaches beside what surrogates see there."""
         h = log_scores(answer.scores[0], self.known.objective.outputs)
-        return self._example(x - self.x0, seen, h)
-
-    def again(self, row: Example) -> Example:
-        """A row that holds all pixels and what surrogates saw, as it is without them."""
-        return self._example(row.x.view_as(self.x0), {}, row.scores)
+        return Example(self.moved(x), self._features(seen), self._prior(seen, len(h)), h)
 
     def margin(self, model: ScoreModel, z: Tensor, seen: dict[int, Seen]) -> Tensor:
         """e_c − e_y, (K,): y the label, c the class that the model puts next to it at z; −(e_c − e_w) when targeted."""
@@ -92,19 +91,14 @@ class Sight:
 
     def moved(self, x: Tensor) -> Tensor:
         """How far x is from the image in the pixels that are learnt from, (d,)."""
-        return self._learnt(x - self.x0)
+        δ = (x - self.x0)[None]
+        return (δ if self.coarse is None else self.coarse.down(δ)).flatten()
 
     def pixels(self, slope: Tensor) -> Tensor:
         """What is learnt of those pixels, (d,), as a slope of the image's own, (*s)."""
         if self.coarse is None:
             return slope.view_as(self.x0).clone()
         return self.coarse.up(slope.view(1, *self.coarse.small))[0]
-
-    def _example(self, δ: Tensor, seen: dict[int, Seen], h: Tensor) -> Example:
-        return Example(self._learnt(δ), self._features(seen), self._prior(seen, len(h)), h)
-
-    def _learnt(self, δ: Tensor) -> Tensor:
-        return (δ if self.coarse is None else self.coarse.down(δ[None])).flatten()
 
     def _features(self, seen: dict[int, Seen]) -> Tensor:
         """φ of all surrogates side by side, (F,)."""
@@ -118,8 +112,17 @@ class Sight:
         return torch.stack([one.logits for one in seen.values()]).mean(0)
 
 
+def first_classes(K: int) -> int:
+    """Among how many of K classes a surrogate has to see an image's own.
+
+    >>> [first_classes(K) for K in (2, 10, 50, 100, 500, 1000, 5000)]
+    [2, 2, 5, 10, 10, 10, 50]
+    """
+    return max(round(RECOGNISED * K), min(K // 10, FEW), LEAST)
+
+
 def _recognised(known: Opening, seen: dict[int, Seen]) -> bool:
     """Whether any surrogate puts the image's label among its first classes: if none does, they are worth no query."""
-    first = max(round(RECOGNISED * len(known.answer.scores[0])), LEAST)
+    first = first_classes(len(known.answer.scores[0]))
     before = [int((one.logits >= one.logits[known.label]).sum()) - 1 for one in seen.values()]  # or level
     return any(rank < first for rank in before)

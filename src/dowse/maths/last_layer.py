@@ -9,7 +9,6 @@ side. The posterior mean is closed form in the n × n matrix of inner products o
 function of logits, features and pixels, so one `pull` gives it. docs/method.md explains it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -97,12 +96,10 @@ class Examples:
             _bordered(self.features[kept][:, kept], features),
         )
 
-    def anew(self, rows: Sequence[Example]) -> "Examples":
-        """The same points as other rows say them, with the same one pinned."""
-        examples = Examples.of(rows[0])
-        for row in rows[1:]:
-            examples = examples.add(row, pin=False, most=len(rows))
-        return replace(examples, pinned=self.pinned)
+    def unseen(self) -> "Examples":
+        """The same points, of which no surrogate sees anything."""
+        rows = (row._replace(features=row.features[:0], prior=torch.zeros_like(row.prior)) for row in self.rows)
+        return replace(self, rows=tuple(rows), features=torch.zeros_like(self.features))
 
     def about(self, x: Tensor) -> bool:
         """Whether one of the rows is about a displacement, (D,)."""
