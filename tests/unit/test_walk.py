@@ -129,8 +129,8 @@ def test_on_the_grid_every_probe_is_another_image():
             if not query.candidate:
                 probes.extend(query.points.clone())
 
-    surrogate = Tanh(7, near=Tanh(seed=5), apart=0.6)
-    settings = {"eps": 0.02, "budget": 260, "quantize": True, "observers": [Probes()]}
+    surrogate = Tanh(7, near=Tanh(seed=5), apart=0.3)
+    settings = {"eps": 0.015, "budget": 260, "quantize": True, "observers": [Probes()]}
     dowse.attack(Tanh(seed=5), x, surrogate=surrogate, **settings)
     assert len(probes) >= 2 * PROBES
     assert len(torch.stack(probes).flatten(1).unique(dim=0)) == len(probes)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dowse.attacks.arms import ARMS, TRANSFERS, Arms
 from dowse.attacks.base import Attack
-from dowse.attacks.patterns import ALONE, PATTERNS, pattern
+from dowse.attacks.patterns import ALONE, PATTERNS, may_repeat, pattern
 from dowse.attacks.ripple import rippled
 from dowse.attacks.sight import Sight
 from dowse.attacks.square import Square, moved_mass, painted
@@ -213,7 +213,7 @@ class _Search:
         if at.arms.bumps < at.arms.patterns:
             step = ε * self.ball.steepest(pattern(at.arms.bumps, self.x0, rng))
             z = self.ball.project(self.x0 + step, self.x0)
-            return () if len(z) == 1 and at.rows.about(self.sight.moved(z)) else (z,)  # grey, it has two forms only
+            return () if may_repeat(z) and at.rows.about(self.sight.moved(z)) else (z,)
         propose = moved_mass if self.ball.norm == "l2" else painted
         return (propose(at.x, self.x0, self._side(at), self.ball, rng),)
 

@@ -11,6 +11,15 @@ PATTERNS = 1 + len(CELLS)  # each kind once
 ALONE = 1 + 3 * len(CELLS)  # where nothing better is known: other colours fool one image in ten that the first did not
 
 
+def may_repeat(x0: Tensor) -> bool:
+    """Whether patterns of x0, (C, H, W), may come twice: grey ones have two forms, small ones cells of one size.
+
+    >>> [may_repeat(torch.zeros(shape)) for shape in ((1, 224, 224), (3, 32, 32), (3, 224, 224))]
+    [True, True, False]
+    """
+    return len(x0) == 1 or min(x0.shape[1:]) < 2 * min(CELLS)
+
+
 def pattern(which: int, x0: Tensor, rng: torch.Generator) -> Tensor:
     """The pattern numbered `which` in ±1, (C, H, W): 0 vertical stripes of random signs, then checkerboards in turn.
 
