@@ -29,10 +29,11 @@ def figures() -> Iterator[Figure]:
     for method, large, small in (("prgf", 115, 219), ("gfcs", 8, 60)):  # P-RGF's end with an estimate, see below
         images, nets = noise_images(8, 224), (imagenet_target(), imagenet_surrogate())
         yield _with_gradients(f"overhead of {method} with gradients at 3×224×224", method, *nets, images, large, 1.08)
-        images, nets = noise_images(16 if method == "prgf" else 48, 32), (cifar_target(), cifar_surrogate())
-        yield _with_gradients(f"overhead of {method} with gradients at 3×32×32", method, *nets, images, small, 1.15)
-    many = "overhead of gfcs with gradients at 3×32×32, 32 images at once"
-    yield _with_gradients(many, "gfcs", *nets, noise_images(96, 32), 60, 1.15, at_once=32)
+        few, at_once = (16, 8) if method == "prgf" else (96, 32)
+        images, nets, name = noise_images(few, 32), (cifar_target(), cifar_surrogate()), f"overhead of {method}"
+        yield _with_gradients(f"{name} with gradients at 3×32×32", method, *nets, images, small, 1.15, at_once=at_once)
+    eight = "overhead of gfcs with gradients at 3×32×32, 8 images at once"
+    yield _with_gradients(eight, "gfcs", *nets, noise_images(48, 32), 60, 1.15)
     yield _concurrency()
 
 

@@ -51,7 +51,7 @@ def attack(
     quantize: bool = False,
     repeats: int = 1,
     verify: int = 0,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     batch_size: int | None = None,
     on_progress: OnProgress | None = None,
     observers: Sequence[Observer] = (),
@@ -85,7 +85,8 @@ def attack(
             probes' `sigma` then starts at one level, 1/255, unless given.
         repeats: For a target that draws noise: each row is sent so often, each time a query, and the mean answers.
         verify: Re-checks a success so often; `result.verified` counts those still adversarial, `queries` none of them.
-        concurrency: How many images are attacked at once.
+        concurrency: How many images are attacked at once, on which no result depends; None is 8, or 32 of up to 3·64·64
+            numbers where the method asks a target that is no server about a row or two at a time.
         batch_size: The most rows of one forward pass; None chooses by the image's size.
         on_progress: Called with a Progress after every round of questions.
         observers: See dowse.Observer.

@@ -1,5 +1,6 @@
 """A run: one target, one method, one set of settings, made ready for images and checked before any query."""
 
+import math
 import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from dowse.core.method import loss_of
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.outcome import Outcome
+from dowse.core.packing import images_at_once
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count
@@ -143,10 +145,16 @@ class Run:
                 if self.prior is not None:
                     self.prior.check_label(label)
 
+    def _concurrency(self) -> int:
+        """How many images are attacked at once; a detector that watches a whole run sees them in that order."""
+        target = self.oracle.target
+        sharing = self.attack.few_rows and not target.remote and target.detector is None
+        return self.settings.concurrency or images_at_once(math.prod(self.kind[0]), sharing=sharing)
+
     def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Generator[Outcome, None, None]:
         """Drive the tasks; a log remembers what was paid for."""
         return drive(
-            tasks, self.rules, self.oracle, self.prior, concurrency=self.settings.concurrency,
+            tasks, self.rules, self.oracle, self.prior, concurrency=self._concurrency(),
             observers=self.observers, log=log,
         )  # fmt: skip
 

@@ -129,8 +129,14 @@ class AttackSettings:
     verify: Annotated[int, Setting("How often a success is asked about again.", check=_count_or_zero)] = 0
     combine: Annotated[Combine, Setting("What several surrogates make together.")] = "mean"
     concurrency: Annotated[
-        int, Setting("How many images are attacked at once.", check=count, many=False, identity=False)
-    ] = 8
+        int | None,
+        Setting(
+            "How many images are attacked at once; 8, or 32 small ones, if left out.",
+            check=count,
+            many=False,
+            identity=False,
+        ),
+    ] = None
     batch_size: Annotated[
         int | None,
         Setting("The most rows of one pass; by image size if left out.", check=count, many=False, identity=False),

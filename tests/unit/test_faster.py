@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from dowse.maths.losses import Objective
 from dowse.models.layers import SameConv2d
-from dowse.surrogates.faster import faster
+from dowse.surrogates.faster import Alike, faster, widened
 from dowse.surrogates.prior import SurrogatePrior
 
 SHAPE = (3, 9, 9)
@@ -119,18 +119,33 @@ def test_rows_share_a_pass_only_where_they_have_the_bits_of_each_alone() -> None
     assert passes == [1] * 6
 
 
-def test_small_images_who_are_left_share_half_a_pass_only_where_that_changes_no_bit() -> None:
+def test_small_images_share_wider_and_half_passes_only_where_that_changes_no_bit() -> None:
     assert faster(Mixing(), SHAPE).alike is None
     made = faster(Small(), SHAPE)
-    x, y = torch.rand(11, *SHAPE, generator=torch.Generator().manual_seed(2)), torch.zeros(11, dtype=torch.int64)
+    x, y = torch.rand(51, *SHAPE, generator=torch.Generator().manual_seed(2)), torch.zeros(51, dtype=torch.int64)
     passes: list[int] = []
-    made.register_forward_pre_hook(lambda net, given: passes.append(len(given[0])))
     prior = SurrogatePrior(made, Objective("ce", "logits", False))
-    together, few, many = (prior.gradient(x[:n], y[:n]) for n in (11, 3, 7))
-    half = 4 if made.alike else 8
-    assert passes == [8, half, half, 8]
+    prior.gradient(x[:16], y[:16])  # where wider passes are tried
+    wide = made.alike and widened(made, made.alike).sizes
+    made.register_forward_pre_hook(lambda net, given: passes.append(len(given[0])))
+    together, few, many = (prior.gradient(x[:n], y[:n]) for n in (51, 3, 7))
+    of_each = {(32, 16, 8, 4): [32, 16, 4], (16, 8, 4): [16] * 3 + [4], (8, 4): [8] * 6 + [4]}
+    assert passes == (of_each[wide] + [4, 8] if wide else [8] * 7 + [8, 8])
     assert torch.equal(together[:3], few)  # seen to be so by `faster`, or the same passes
     assert torch.equal(together[:7], many)
+
+
+class Wide(Small):
+    """A row's last bits depend on whether the pass is a wide one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (1 + 1e-6 * (x.shape[0] > 16))
+
+
+def test_of_wider_passes_only_those_with_the_same_bits_are_taken() -> None:
+    usual = Alike((8, 4), SHAPE)
+    assert widened(Wide().eval().requires_grad_(False), usual).sizes in ((16, 8, 4), (8, 4))
+    assert widened(Mixing().eval().requires_grad_(False), usual) == usual
 
 
 def test_training_weights_that_learn_and_hooks_are_left_alone() -> None:

@@ -60,6 +60,7 @@ class Dowse(Attack):
     cost = "1 a step"
     uses_surrogate = True
     looks_inside = True
+    few_rows = True
     loss = "margin"
 
     compute: int = 10

@@ -24,6 +24,7 @@ class Stepwise(Attack):
     cost = "1 or 2 a direction"
     needs_surrogate = True
     looks_inside = True
+    few_rows = True
     loss = "margin"
     targeted_loss = "ce"
 

@@ -27,6 +27,7 @@ class SignHunter(Attack):
     name = "signhunter"
     paper = "Al-Dujaili and O'Reilly 2020 (ICLR)"
     cost = "1"
+    few_rows = True
     uses_scores = False
 
     def flow(self, x: Tensor, f: float, ball: Ball, rng: torch.Generator) -> Flow[Tensor]:

@@ -40,6 +40,7 @@ class SimBA(Attack):
     name = "simba"
     paper = "Guo et al. 2019 (ICML)"
     cost = "1 or 2 a direction"
+    few_rows = True
     uses_scores = False
 
     basis: Basis = "dct"

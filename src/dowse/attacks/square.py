@@ -40,6 +40,7 @@ class Square(Attack):
     name = "square"
     paper = "Andriushchenko et al. 2020 (ECCV)"
     cost = "1"
+    few_rows = True
     loss = "margin"
     targeted_loss = "ce"
     uses_scores = False

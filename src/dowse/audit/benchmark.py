@@ -55,7 +55,7 @@ def benchmark(
     outputs: Outputs = "logits",
     name: str | None = None,
     out: str | Path | None = None,
-    concurrency: int = 8,
+    concurrency: int | None = None,
     batch_size: int | None = None,
     verbose: bool = False,
 ) -> Audit:
@@ -109,9 +109,10 @@ def benchmark(
         experiment = audit_experiment(
             {"spec": spec, "name": name or _name(target)}, {"path": "memory"}, surrogates=found.surrogates.specs,
             methods=methods, source="dowse.benchmark", norm=norms, budget=budget, seed=seed, outputs=outputs,
-            concurrency=concurrency, class_offset=found.surrogates.class_offset,
+            class_offset=found.surrogates.class_offset,
             dtype="float64" if x.element_size() == 8 else "float32",
             **({} if eps is None else {"eps": radii(eps, norms)}),
+            **({} if concurrency is None else {"concurrency": concurrency}),
             **({} if batch_size is None else {"batch_size": batch_size}),
         )  # fmt: skip
         digests = {word: _digest(thing) for word, thing in live.items()}

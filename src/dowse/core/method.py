@@ -47,6 +47,7 @@ class Method:
             True is the safe word for a method that has not said.
         sigma_per_pixel: Whether its option `sigma` is the length of a probe, per pixel, along all pixels at once: where
             scores come in steps, a run then starts it where they move.
+        few_rows: Whether its questions have a row or two each, so that only many images' together fill a pass.
         presets: Options that belong together, by the word that `preset=` takes.
     """
 
@@ -63,6 +64,7 @@ class Method:
     targeted_loss: LossName | None = None
     uses_scores: bool = True
     sigma_per_pixel: bool = False
+    few_rows: bool = False
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     def __init_subclass__(cls, **more: Any) -> None:

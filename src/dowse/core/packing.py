@@ -13,6 +13,7 @@ from torch import Tensor
 
 SMALL = 3 * 64 * 64  # numbers of an image up to which a pass of several rows is much faster than one of a single row
 TOGETHER = 8  # rows of small images that share a pass
+AT_ONCE, MANY = 8, 32  # images under attack; so many small ones fill passes with questions of a row or two each
 WIDER = 16  # rows of a pass that torch is faster with still, whatever malloc does (docs/decisions/0008)
 
 
@@ -96,6 +97,18 @@ def shared_rows(numbers: int, most: int | None = None) -> int:
     return min(TOGETHER if numbers <= SMALL else 1, most or TOGETHER)
 
 
+def cover(rows: int, sizes: Sequence[int]) -> list[int]:
+    """The sizes of the passes that so many rows go in, of some that fall: of as few rows as can be, then as few passes.
+
+    >>> [cover(rows, (16, 8, 4)) for rows in (35, 13, 11, 7, 1)]
+    [[16, 16, 4], [16], [8, 4], [8], [4]]
+    """
+    most, *smaller = sizes
+    whole, left = divmod(rows, most)
+    rest = cover(left, smaller) if left and smaller else [most]
+    return [most] * whole + ((rest if sum(rest) < most else [most]) if left else [])
+
+
 def fill(rows: int, size: int) -> float:
     """Which share of the rows are no copies, where so many go in passes of exactly `size`; 0 for passes of any size."""
     return rows / (-(-rows // size) * size) if size else 0.0
@@ -119,3 +132,12 @@ def default_batch_size(points: Tensor, device: torch.device | None = None) -> in
     """
     elements = 128 * 3 * 32 * 32 if (device or points.device).type == "cpu" else 2**25
     return min(256, max(8, elements // max(1, numbers_of_a_row(points))))
+
+
+def images_at_once(numbers: int, *, sharing: bool) -> int:
+    """How many images of so many numbers are attacked at once, by whether questions of few rows share passes.
+
+    >>> images_at_once(3 * 32 * 32, sharing=True), images_at_once(3 * 224 * 224, sharing=True)
+    (32, 8)
+    """
+    return MANY if sharing and numbers <= SMALL else AT_ONCE

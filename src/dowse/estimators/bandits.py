@@ -89,6 +89,7 @@ class Bandits(Estimator[BanditState]):
     name = "bandits"
     paper = "Ilyas et al. 2019 (ICLR)"
     cost = "3: two antithetic queries and the check; or 2+1/k"
+    few_rows = True
     uses_scores = False
 
     subspace: int | tuple[int, int] | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from torch import Size, Tensor
 
 from dowse.core.outcome import End
+from dowse.core.packing import images_at_once
 from dowse.core.seeds import image_id
 from dowse.core.summary import Summary, summarize
 from dowse.core.task import Task
@@ -154,13 +155,20 @@ class RunUnderWay(Work):
         self.answered = now if any(isinstance(event, Round) for event in events) else self.answered
         self.snapshot = replace(self.snapshot, seconds=now - self.began, silent=now - self.answered)
         self.report.progressed(self.snapshot)
-        if self.failures >= max(FAILURES_IN_A_ROW, 2 * self.told.spec.concurrency):
+        if self.failures >= max(FAILURES_IN_A_ROW, 2 * self._at_once):
             raise TargetFailedError(
                 f"the target failed on {self.failures} images in a row, at last with {self.cause}. All answers so far "
                 "are kept: mend it and give the same command to go on"
             )
         if self.interrupt.wanted:
             raise Stopped
+
+    @property
+    def _at_once(self) -> int:
+        """How many images a worker attacks at once, at most."""
+        spec, numbers = self.told.spec, 0 if self.shape is None else self.shape.numel()
+        sharing = spec.attack.few_rows and "://" not in spec.target  # to a server rows travel one by one
+        return spec.concurrency or images_at_once(numbers, sharing=sharing)
 
     def finish(self) -> Finished:
         """What this process leaves."""

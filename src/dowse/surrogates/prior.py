@@ -1,5 +1,6 @@
 """The transfer-based prior: what a surrogate says and its gradients, batched over images."""
 
+import itertools
 import math
 import warnings
 from collections.abc import Sequence
@@ -8,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.flow import Look, PriorAt, Pull, Seen, Weighing, Weights
-from dowse.core.packing import default_batch_size, filled, shared_rows
+from dowse.core.packing import WIDER, cover, default_batch_size, filled, shared_rows
 from dowse.core.prior import Prior, all_finite
 from dowse.core.target import Kind, as_target, checked_scores
 from dowse.errors import InputError, SurrogateWarning, warn
 from dowse.maths.losses import Objective
-from dowse.surrogates.faster import Alike, open_surrogate
+from dowse.surrogates.faster import Alike, open_surrogate, widened
 from dowse.surrogates.features import LastLayer
 from dowse.surrogates.smoothing import smoothed
 from dowse.surrogates.softened import softened
@@ -48,6 +49,8 @@ class SurrogatePrior(Prior):
         self.net = open_surrogate(surrogate.net) if isinstance(surrogate.net, str) else surrogate.net
         self.target = as_target(self.net)
         self.kind = self.target.kind  # looked for among its weights once, and asked for every question
+        self._alike: Alike | None = getattr(self.net, "alike", None)
+        self._widened = False  # not tried yet
         self.last_layer = LastLayer(self.net)
         self._soft_layer: LastLayer | None = None
         self.objective = Objective(objective.loss, "logits", objective.targeted)
@@ -137,23 +140,25 @@ class SurrogatePrior(Prior):
     def _parts(self, x: Tensor) -> list[tuple[slice, int]]:
         """The rows of each pass, and how many it is filled up to: on a CPU all passes have the same number.
 
-        Or one of two numbers that were seen to give the same bits: those who are left take the smaller where that asks
-        fewer rows. So what a surrogate says at an image does not depend on who asks beside it (docs/decisions/0008).
+        Or one of the numbers that were seen to give the same bits. So what a surrogate says at an image does not depend
+        on who asks beside it (docs/decisions/0008).
         """
-        n, fixed, alike = len(x), self._fixed(x), self._alike(x)
-        rows = fixed or self.batch_size or default_batch_size(x)
-        most, fewer = (rows, rows) if alike is None else (alike.most, alike.fewer)
-        whole = n - n % most
-        last = fewer if -(-(n - whole) // fewer) * fewer < most else most
-        passes = [(start, most) for start in range(0, whole, most)] + [(start, last) for start in range(whole, n, last)]
-        return [(slice(start, start + size), size if fixed else 0) for start, size in passes]
+        fixed = self._fixed(x)
+        sizes = self._sizes(x, fixed) if fixed else (self.batch_size or default_batch_size(x),)
+        passes = cover(len(x), sizes)
+        ends = itertools.accumulate(passes)
+        return [(slice(end - size, end), size if fixed else 0) for end, size in zip(ends, passes, strict=True)]
 
-    def _alike(self, x: Tensor) -> Alike | None:
-        """Passes in which the net says the same of images like x, (n, C, H, W); None if none are known."""
-        alike: Alike | None = getattr(self.net, "alike", None)
+    def _sizes(self, x: Tensor, fixed: int) -> tuple[int, ...]:
+        """How many rows passes of images like x, (n, C, H, W), may have, most first; `fixed` is the usual number."""
+        alike = self._alike
         if alike is None or alike.shape != self._shape(x) or self.kind != SINGLE:
-            return None
-        return alike if self.batch_size is None or self.batch_size >= alike.most else None
+            return (fixed,)
+        if len(x) >= WIDER and fixed > 1 and not self._widened:
+            self._alike, self._widened = widened(self.net, alike), True
+            return self._sizes(x, fixed)
+        allowed = tuple(size for size in alike.sizes if self.batch_size is None or size <= self.batch_size)
+        return allowed if fixed in allowed else (fixed,)
 
     def _fixed(self, x: Tensor) -> int:
         """How many rows every pass of images like x has, (…, C, H, W); 0 where they need not have the same number."""
