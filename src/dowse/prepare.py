@@ -20,7 +20,7 @@ from dowse.core.method import loss_of
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.outcome import Outcome
-from dowse.core.packing import images_at_once
+from dowse.core.packing import AT_ONCE, images_at_once
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count
@@ -145,16 +145,19 @@ class Run:
                 if self.prior is not None:
                     self.prior.check_label(label)
 
-    def _concurrency(self) -> int:
+    def _concurrency(self, share: int | None) -> int:
         """How many images are attacked at once; a detector that watches a whole run sees them in that order."""
         target = self.oracle.target
         sharing = self.attack.few_rows and not target.remote and target.detector is None
-        return self.settings.concurrency or images_at_once(math.prod(self.kind[0]), sharing=sharing)
+        usual = images_at_once(math.prod(self.kind[0]), sharing=sharing)
+        return self.settings.concurrency or (usual if share is None else min(usual, max(share, AT_ONCE)))
 
-    def outcomes(self, tasks: Iterable[Task], log: AnswerLog | None = None) -> Generator[Outcome, None, None]:
-        """Drive the tasks; a log remembers what was paid for."""
+    def outcomes(
+        self, tasks: Iterable[Task], log: AnswerLog | None = None, share: int | None = None
+    ) -> Generator[Outcome, None, None]:
+        """Drive the tasks; a log remembers what was paid for, and a share is what one of several workers takes."""
         return drive(
-            tasks, self.rules, self.oracle, self.prior, concurrency=self._concurrency(),
+            tasks, self.rules, self.oracle, self.prior, concurrency=self._concurrency(share),
             observers=self.observers, log=log,
         )  # fmt: skip
 

@@ -11,6 +11,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dowse import prepare
+from dowse.core import driver
 from dowse.core.task import Past, Task
 from dowse.errors import InputError
 from dowse.running.engines import LocalEngine, WorkerFailedError, make_engine, pool
@@ -205,6 +207,24 @@ def test_progress_counts_the_images_of_all_workers(said: Any, tmp_path: Path) ->
     with closing(Pool(ThreadCrew(), 3)) as engine:
         run_with(engine, said, tmp_path / "out", report=watching)
     assert 2 < max(watching.active) <= 6
+
+
+@pytest.mark.parametrize(("images", "workers", "at_once"), [(24, 2, 12), (5, 2, 8), (9, None, 32)])
+def test_many_small_images_are_shared_out_evenly(
+    images: int, workers: int | None, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = set()
+
+    def drive(*of: Any, concurrency: int, **more: Any) -> Any:
+        seen.add(concurrency)
+        return driver.drive(*of, concurrency=concurrency, **more)
+
+    monkeypatch.setattr(prepare, "drive", drive)
+    said = tables(image_file(tmp_path, images), method={"name": "simba"}, budget=4, eps=1e-3)
+    del said["concurrency"]
+    with closing(LocalEngine() if workers is None else Pool(ThreadCrew(), workers)) as engine:
+        run_with(engine, said, tmp_path / "out")
+    assert seen == {at_once}
 
 
 def test_workers_that_are_lost_after_an_answer_are_made_up_for_without_end(

@@ -18,6 +18,8 @@ class Instructions:
         save: What becomes of adversarial images; "png" has each rounded and asked about again.
         device: Where torch networks live.
         backend: "onnxruntime" if that runs the target, a torch network; None has its spec opened as it is.
+        share: How many images there are for each worker; it attacks no more than that at once unless told to, or others
+            would have none. None is no limit.
         rows_per_pass: The most rows of a pass of the target; None leaves it to the spec and the image's size.
     """
 
@@ -27,6 +29,7 @@ class Instructions:
     device: str = "cpu"
     backend: str | None = None
     rows_per_pass: int | None = None
+    share: int | None = None
 
     @property
     def dtype(self) -> torch.dtype:

@@ -167,7 +167,7 @@ class RunUnderWay(Work):
     def _at_once(self) -> int:
         """How many images a worker attacks at once, at most."""
         spec, numbers = self.told.spec, 0 if self.shape is None else self.shape.numel()
-        sharing = spec.attack.few_rows and "://" not in spec.target  # to a server rows travel one by one
+        sharing = spec.attack.few_rows and "://" not in spec.target  # rows to a server share no pass
         return spec.concurrency or images_at_once(numbers, sharing=sharing)
 
     def finish(self) -> Finished:

@@ -33,7 +33,7 @@ def attack_tasks(told: Instructions, tasks: Iterator[Task], commit: Commit, netw
     if first is None:
         return
     worker = _Worker(told, first, commit, networks)
-    with closing(worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log)) as outcomes:
+    with closing(worker.run.outcomes(worker.entering(chain([first], tasks)), worker.log, told.share)) as outcomes:
         for outcome in outcomes:
             ended = worker.ended(worker.log.of(outcome.index), outcome)
             commit([*worker.log.close(outcome.index), ended])

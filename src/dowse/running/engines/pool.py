@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from dowse.core.packing import MANY
 from dowse.core.target import Shape
 from dowse.core.task import Task
 from dowse.errors import InputError, WorkerFailedError, count
@@ -56,8 +57,10 @@ class Pool(Engine):
         """As Engine.run; the workers stay for the next run."""
         if not self._places:
             self._places = [Place() for _ in range(self.workers or self.crew.capacity())]
+        places = len(self._places)
         try:
-            _Turn(self.crew, self._places, told, work, self.tell).run()
+            share = -(-work.waiting(MANY * places) // places)
+            _Turn(self.crew, self._places, replace(told, share=share), work, self.tell).run()
         except BaseException:
             self._end(WorkerState.STARTING, WorkerState.BUSY, at_once=True)
             raise
