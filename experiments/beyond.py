@@ -292,16 +292,17 @@ def useless(stores: Sequence[Store]) -> Iterator[str]:
 
 
 def robust(stores: Sequence[Store]) -> Iterator[str]:
-    """Of what white-box PGD fools on a robust target, the share that is fooled without gradients."""
-    found: dict[float | None, dict[str, Rows]] = {}
+    """Of what white-box PGD fools on robust targets, the share that is fooled without gradients."""
+    found: dict[tuple[str, float | None], dict[str, Rows]] = {}
     for plan in plans("robust"):
-        found.setdefault(plan.spec.eps, {})[plan.title] = attacked(stores, plan.spec.id)
-    for eps, methods in found.items():
+        methods = found.setdefault((plan.spec.target.partition(":")[2], plan.spec.eps), {})
+        methods[plan.title] = attacked(stores, plan.spec.id)
+    for (target, eps), methods in found.items():
         white = methods.pop(WHITE_BOX)
         for title, rows in methods.items():
             both = rows.keys() & white.keys()
             fallen = [image for image in both if white[image].success]
-            words = f"The robust CIFAR-10 target, l∞ {(eps or 0) * 255:g}/255, {title}: "
+            words = f"Robust, `{target}`, l∞ {(eps or 0) * 255:g}/255, {title}: "
             if len(both) < FEWEST or not fallen:
                 yield words + "not run."
                 continue

@@ -57,7 +57,7 @@ def draw(axes: Axes, methods: Mapping[str, Rows]) -> None:
     axes.set(xscale="log", xlim=(1, MOST), ylim=(0, 1.03), xlabel="queries", ylabel="fooled")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: queries(value)))
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.legend(loc="best")
+    axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none")
 
 
 def main(folders: Sequence[str]) -> None:
