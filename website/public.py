@@ -13,6 +13,7 @@ PUBLIC: dict[str, set[str]] = {
     "dowse.defences": {"DEFENCES", "Denoiser", "Jpeg", "Randomization", "shipped_denoiser"},
     "dowse.estimators": {"Estimator"},
     "dowse.experiment.file": {"load_experiment"},
+    "dowse.machine.cpu": {"ensure_fast_malloc"},
     "dowse.maths.geometry": {"Ball", "L2", "Linf", "make_ball"},
     "dowse.maths.sampling": {"biased", "sphere", "unit"},
     "dowse.models": {"load", "names"},
