@@ -295,7 +295,7 @@ def robust(stores: Sequence[Store]) -> Iterator[str]:
     """Of what white-box PGD fools on robust targets, the share that is fooled without gradients."""
     found: dict[tuple[str, float | None], dict[str, Rows]] = {}
     for plan in plans("robust"):
-        methods = found.setdefault((plan.spec.target.partition(":")[2], plan.spec.eps), {})
+        methods = found.setdefault((short_target(plan.spec.target), plan.spec.eps), {})
         methods[plan.title] = attacked(stores, plan.spec.id)
     for (target, eps), methods in found.items():
         white = methods.pop(WHITE_BOX)

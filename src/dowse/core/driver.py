@@ -13,6 +13,7 @@ from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.outcome import End, Outcome
 from dowse.core.overlap import Overlap, Replies
+from dowse.core.packing import AT_ONCE
 from dowse.core.prior import Prior, answer_all
 from dowse.core.reply import Reply, Request
 from dowse.core.rounds import next_round
@@ -27,7 +28,7 @@ def drive(
     oracle: Oracle,
     prior: Prior | None = None,
     *,
-    concurrency: int = 8,
+    concurrency: int = AT_ONCE,
     observers: Sequence[Observer] = (),
     log: AnswerLog | None = None,
 ) -> Generator[Outcome, None, None]:

@@ -47,7 +47,8 @@ class Method:
             True is the safe word for a method that has not said.
         sigma_per_pixel: Whether its option `sigma` is the length of a probe, per pixel, along all pixels at once: where
             scores come in steps, a run then starts it where they move.
-        few_rows: Whether its questions have a row or two each, so that only many images' together fill a pass.
+        few_rows: Whether its questions have a row or two each, and little is done between them: many images at once
+            then fill passes together, and are faster.
         presets: Options that belong together, by the word that `preset=` takes.
     """
 

@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +51,6 @@ class SurrogatePrior(Prior):
         self.target = as_target(self.net)
         self.kind = self.target.kind  # looked for among its weights once, and asked for every question
         self._alike: Alike | None = getattr(self.net, "alike", None)
-        self._widened = False  # not tried yet
         self.last_layer = LastLayer(self.net)
         self._soft_layer: LastLayer | None = None
         self.objective = Objective(objective.loss, "logits", objective.targeted)
@@ -154,11 +154,15 @@ class SurrogatePrior(Prior):
         alike = self._alike
         if alike is None or alike.shape != self._shape(x) or self.kind != SINGLE:
             return (fixed,)
-        if len(x) >= WIDER and fixed > 1 and not self._widened:
-            self._alike, self._widened = widened(self.net, alike), True
-            return self._sizes(x, fixed)
-        allowed = tuple(size for size in alike.sizes if self.batch_size is None or size <= self.batch_size)
+        sizes = self._wide_sizes if len(x) >= WIDER and fixed > 1 else alike.sizes
+        allowed = tuple(size for size in sizes if self.batch_size is None or size <= self.batch_size)
         return allowed if fixed in allowed else (fixed,)
+
+    @cached_property
+    def _wide_sizes(self) -> tuple[int, ...]:
+        """With those of wider passes, tried when so many rows wait for the first time."""
+        assert self._alike is not None
+        return widened(self.net, self._alike).sizes
 
     def _fixed(self, x: Tensor) -> int:
         """How many rows every pass of images like x has, (…, C, H, W); 0 where they need not have the same number."""
