@@ -74,22 +74,23 @@ LEGEND = """\
 Every line stands on the images that both methods attacked; a run that was cut short counts up to its first unfinished
 image. *Mean* counts a failure as the budget, the query of the unchanged image is counted, *median* counts failures as
 infinite, seconds are those that a picture was under attack beside seven others, on a busy machine. *Ratio* is our mean
-over theirs. *Budget* is the largest that both methods were run to on all of these images, 10,000 where none failed; a
-smaller one makes failures cheap. Where ours fooled every image and the other method gave up on some with less than
-10,000, ours stands with all that it spent, the other one's mean is what it spent at least (≥), and the ratio is one
-that more queries can only lower (≤). Of the other methods on a target the best, the one that ours gains least on among
-those that were run on at least half as many images as any, stands first, in bold. A bar is met where ours needs at most
-that share of *its* mean, has the median that the bar asks for and fools no fewer images."""
+over theirs. *Budget* is 10,000 where ours was given that on every image that it did not fool and the other method can
+fool no more images than ours did. Where that one gave up on some with less, its mean is what it spent at least (≥), and
+the ratio is one that more queries can only lower (≤). Elsewhere the budget is the largest that both were given on all
+of these images, and both are cut to it, which makes failures cheap. Of the other methods on a target the best, the one
+that ours gains least on among those that were run on at least half as many images as any, stands first, in bold. A bar
+is met where ours needs at most that share of *its* mean, has the median that the bar asks for and fools no fewer
+images."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Ours and another method on the images that both attacked, with the budget that both were given on all of them.
+    """Ours and another method on the images that both attacked.
 
     Attributes:
         other: The other method's title.
         budget: What ours was given.
-        given: What the other method was given: where that is less, ours has fooled all, and their mean is a least one.
+        given: The least that the other method was given: where that is less, their mean is a least one.
         ours: What ours amounts to.
         theirs: What theirs amounts to.
         seconds: What a picture took of each.
@@ -117,7 +118,7 @@ class Pair:
     def shares(self) -> tuple[str, str]:
         """Both shares of images fooled in words; theirs within how many queries where these are fewer."""
         ours, theirs = (f"{side.asr:.0%}" for side in (self.ours, self.theirs))
-        return ours, f"{theirs} in {self.given:,}" if self.given < self.budget else theirs
+        return ours, f"{theirs} in ≥ {self.given:,}" if self.given < self.budget else theirs
 
     @property
     def ratio_words(self) -> str:
@@ -139,11 +140,13 @@ def pair(other: str, budget: int, ours: Rows, theirs: Rows) -> Pair | None:
     if len(both) < FEWEST:
         return None
     sides = [[side[image] for image in both] for side in (ours, theirs)]
-    # within what every image was given: one that ran out of less would go on
-    given = min([budget, *(row.budget for side in sides for row in side if row.end is End.BUDGET)])
-    if not all(row.success for row in sides[0]):
-        budget = given
-    cut = [row.within(budget) for row in sides[0]], [row.within(given) for row in sides[1]]
+    spent = [[row.budget for row in side if row.end is End.BUDGET] for side in sides]
+    given = min([budget, *spent[1]])
+    # a row that ran out of less would go on: within the whole budget the other side may fool these too
+    their_most = sum(row.success or (row.end is End.BUDGET and row.budget < budget) for row in sides[1])
+    if min(spent[0], default=budget) < budget or their_most > sum(row.success for row in sides[0]):
+        budget = given = min([given, *spent[0]])
+    cut = [[row.within(budget) for row in side] for side in sides]
     means = fmean(row.seconds for row in sides[0]), fmean(row.seconds for row in sides[1])
     return Pair(other, budget, given, summarize(cut[0]), summarize(cut[1]), means)
 

@@ -31,7 +31,7 @@ def test_a_pair_stands_on_common_images_with_failures_at_the_budget(
     found = beyond.pair("theirs", 10_000, *sides)
     assert (found.ours.n, found.budget, found.given) == (5, 10_000, 100)  # nobody knows what becomes of the fifth
     assert found.ratio == pytest.approx(12 / 200)
-    assert (found.means[1], found.shares[1], found.ratio_words) == ("≥ 40", "80% in 100", "≤ 0.06")
+    assert (found.means[1], found.shares[1], found.ratio_words) == ("≥ 40", "80% in ≥ 100", "≤ 0.06")
     assert found.meets(beyond.Setting("l2", 0.2, 2))
     assert not found.meets(beyond.Setting("l2", 0.05))
     assert not beyond.pair("ours", 10_000, *reversed(sides)).meets(beyond.Setting("l2", 100.0))  # fools fewer
@@ -63,6 +63,21 @@ def test_where_ours_fails_too_the_smallest_budget_of_a_failure_cuts_both_sides(
     assert found.ratio_words == f"{found.ratio:.2f}"
     assert found.theirs.successes == 2
     assert found.theirs.mean_queries_budget == pytest.approx((10 + 20 + 25 + 25 + 25) / 5)
+
+
+def test_where_ours_fails_with_all_of_the_budget_the_others_count_as_what_they_spent(
+    beyond: ModuleType, sides: list[dict[str, Row]]
+) -> None:
+    *_, fourth, last = list(sides[0])[:5]
+    failed = replace(sides[0][last], end=End.BUDGET, queries=500, budget=500)
+    ours = {**sides[0], last: failed}
+    theirs = {**sides[1], last: failed, fourth: replace(sides[1][fourth], end=End.BUDGET, queries=70, budget=70)}
+    found = beyond.pair("theirs", 500, ours, theirs)
+    assert (found.budget, found.given, found.ours.successes) == (500, 70, 4)
+    assert found.ratio == pytest.approx((2 * 4 + 500) / (10 + 20 + 30 + 70 + 500))
+    assert found.shares == ("80%", "60% in ≥ 70")
+    may_fool_all = {**theirs, last: replace(failed, queries=300, budget=300)}
+    assert beyond.pair("theirs", 500, ours, may_fool_all).budget == 70  # which is then the largest that is known of
 
 
 def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(
