@@ -20,7 +20,7 @@ from dowse.core.method import loss_of
 from dowse.core.observers import AnswerLog, Observer, Progress
 from dowse.core.oracle import Oracle
 from dowse.core.outcome import Outcome
-from dowse.core.packing import AT_ONCE, images_at_once
+from dowse.core.packing import images_at_once
 from dowse.core.seeds import image_id
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count
@@ -150,7 +150,7 @@ class Run:
         target = self.oracle.target
         sharing = self.attack.few_rows and not target.remote and target.detector is None
         usual = images_at_once(math.prod(self.kind[0]), sharing=sharing)
-        return self.settings.concurrency or (usual if share is None else min(usual, max(share, AT_ONCE)))
+        return self.settings.concurrency or (usual if share is None else min(usual, max(share, 1)))
 
     def outcomes(
         self, tasks: Iterable[Task], log: AnswerLog | None = None, share: int | None = None

@@ -182,13 +182,19 @@ def too_small(budget: int, options: Mapping[str, Any], *, repeats: int, accept: 
 def least_queries(options: Mapping[str, Any], accept: str = "iterate") -> int:
     """The fewest queries after which a method with such options can have fooled anybody.
 
-    They are the first answer, the probes of one estimate, and the look at where they lead, unless probes count too.
-    P-RGF and averaging that weigh the prior themselves ask for its slope and S others, and where they trust it no more.
+    They are the first answer, the probes of one estimate, ZOO's two a coordinate, and the look at where they lead, or
+    where `check_every` of them lead; unless probes count too. P-RGF and averaging that weigh the prior themselves ask
+    for its slope and S others, and where they trust it no more.
     """
-    q, slopes = options.get("q"), options.get("norm_samples")
+    q, slopes, coordinates = (options.get(name) for name in ("q", "norm_samples", "coordinates"))
     if is_count(slopes) and options.get("lam", options.get("mu")) is None:
         q = 1 + slopes
-    return 2 if not is_count(q) else 1 + q + (accept == "iterate")
+    elif is_count(coordinates):
+        q = 2 * coordinates
+    if not is_count(q):
+        return 2
+    every = options.get("check_every")
+    return 2 + q * (every if is_count(every) else 1) if accept == "iterate" else 1 + q
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,9 +98,12 @@ def test_bad_input_is_status_2(few: tuple[object, ...], words: tuple[str, ...], 
     assert said in ended.output
 
 
-def test_a_target_that_is_wrong_stops_before_an_attack(tmp_path: Path, write_module: Callable[[str], str]) -> None:
+def test_a_target_that_is_wrong_stops_before_an_attack(
+    tmp_path: Path, write_module: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = write_module(
-        "import torch\nclass Deaf(torch.nn.Module):\n    def forward(self, x):\n        return torch.zeros(len(x), 5)\n"
+        "import os, torch\nclass Deaf(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x.flatten(1)[:, :5] * ('MENDED' in os.environ)\n"
         "def net():\n    return Deaf().eval()\n"
     )
     words = ("--target", f"torch:{module}:net", "--images", image_file(tmp_path, 3), "--out", tmp_path / "out")
@@ -108,6 +111,9 @@ def test_a_target_that_is_wrong_stops_before_an_attack(tmp_path: Path, write_mod
     assert ended.exit_code == 1, ended.output
     assert "--anyway" in ended.output
     assert not (tmp_path / "out" / "dowse.sqlite").exists()
+    monkeypatch.setenv("MENDED", "1")
+    again = dowse(*words, "--surrogate", "none", "--budget", 20)
+    assert again.exit_code == 0, again.output  # the look that stopped it was not kept
 
 
 def test_the_workflow_of_the_docs_runs(tmp_path: Path, write_module: Callable[[str], str]) -> None:

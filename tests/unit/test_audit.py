@@ -129,6 +129,7 @@ def test_requirements(text: str, met: bool) -> None:
         ("half <= 100", "floor"), ("half == 100", "floor"), ("hafl >= 3", "did you mean 'half'"),
         ("accuracy >= 0.3", "after how many"), ("accuracy@100 >= 30", "between 0 and 1"),
         ("accuracy@1.5 >= 0.3", "whole number"), ("accuracy@x >= 0.3", "no number"), ("half@3 >= 3", "only accuracy"),
+        ("half >= 1e999", "no number that can"), ("accuracy@1e999 >= 0.3", "no number that can"),
         ("120% >= 3", "between 0 and 100"), ("half >= 3%", "leave the last %"), ("half >= 1e", "no number"),
     ],
 )  # fmt: skip
@@ -452,6 +453,13 @@ def test_benchmark_takes_one_word_for_a_list_and_numbers_of_numpy() -> None:
     assert [*audit.standings["l2"].attacks] == ["Square"]
     assert audit.standings["l2"].budget == 5
     assert [one.requirement.text for one in audit.verdicts] == ["half >= 1"]
+
+
+def test_benchmark_looks_at_a_model_in_its_own_precision() -> None:
+    net = Tanh(0).double()
+    audit = dowse.benchmark(net, pictures(2).double(), surrogate=None, norms="l2", methods="square", budget=5)
+    assert [one["found"] for one in audit.look.wrong] == []
+    assert audit.standings["l2"].right == 2
 
 
 @pytest.mark.parametrize(("budget", "got"), [(0, "0"), (20.0, "20.0")])

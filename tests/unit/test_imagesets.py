@@ -77,6 +77,18 @@ def test_images_are_scaled_and_cropped_to_size_when_read(tmp_path: Path) -> None
     assert torch.allclose(x[:, 0, 0], torch.tensor([1.0, 0.0, 0.2]))
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.pgm"])
+def test_sixteen_bits_are_brought_to_eight(tmp_path: Path, name: str) -> None:
+    levels = np.array([[0, 257, 65535], [40 * 257, 128, 129]], dtype=np.uint16)
+    if name == "a.pgm":
+        (tmp_path / name).write_bytes(b"P5 3 2 65535\n" + levels.astype(">u2").tobytes())
+        (tmp_path / "labels.csv").write_text("file,label\na.pgm,0\n")
+    else:
+        Image.fromarray(levels).save(tmp_path / name)
+    x = open_images(tmp_path).read(0, None)
+    assert (x * 255).round().tolist() == [[[0, 1, 255], [40, 0, 1]]] * 3
+
+
 def test_a_broken_file_is_noticed_only_when_it_is_read(tmp_path: Path) -> None:
     picture(tmp_path / "good.png")
     (tmp_path / "bad.png").write_bytes(b"no picture")

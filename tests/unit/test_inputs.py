@@ -358,13 +358,15 @@ def test_what_is_not_bad_is_taken():
         ({"method": "prgf", "surrogate": TARGET}, 13),  # where λ* is 1 it asks no probe
         ({"method": "prgf", "surrogate": TARGET, "lam": 0.5, "preset": "lean"}, 12),
         ({"method": "square"}, 2),
+        ({"method": "zoo", "coordinates": 20}, 42),
+        ({"method": "nes", "q": 8, "check_every": 3}, 26),
     ],
 )
 def test_a_budget_with_which_nothing_can_succeed_is_warned_of(run, least):
     message = f"cannot succeed with budget={least - 1}: .* give a budget of {least} at least"
     with pytest.warns(BudgetWarning, match=message) as said:
         dowse.attack(TARGET, X, Y, budget=least - 1, **run)
-    assert (", or a smaller q" in str(said[0].message)) is (run["method"] == "rgf" or "lam" in run)
+    assert (", or a smaller q" in str(said[0].message)) is (run["method"] in ("rgf", "nes") or "lam" in run)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dowse.attack(TARGET, X, Y, budget=least, **run)

@@ -8,7 +8,7 @@ from dowse.attacks.patterns import ALONE, may_repeat
 from tests.support import Tanh, pictures
 
 
-@pytest.mark.parametrize("shape", [(1, 40, 40), (3, 32, 32), (3, 8, 11)])
+@pytest.mark.parametrize("shape", [(1, 40, 40), (3, 32, 32), (3, 8, 11), (3, 64, 64), (3, 96, 100)])
 def test_no_pattern_is_asked_about_twice_where_few_are_different(shape):
     x, asked = pictures(1, seed=6, shape=shape), []
 
@@ -23,5 +23,5 @@ def test_no_pattern_is_asked_about_twice_where_few_are_different(shape):
 
 
 def test_only_small_and_grey_images_are_looked_over_for_repeats():
-    assert may_repeat(torch.zeros(3, 55, 224))
-    assert not may_repeat(torch.zeros(3, 56, 56))
+    assert may_repeat(torch.zeros(3, 111, 224))
+    assert not may_repeat(torch.zeros(3, 112, 112))

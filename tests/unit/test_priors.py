@@ -9,6 +9,7 @@ from torch import nn
 
 import dowse
 from dowse.defences import Jpeg, Randomization
+from dowse.errors import SurrogateWarning
 from dowse.maths.losses import Objective
 from dowse.settings import AttackSettings
 from dowse.surrogates.ensemble import Ensemble
@@ -153,8 +154,36 @@ def test_class_offset_shifts_the_labels():
 
 @pytest.mark.parametrize(("offset", "label"), [(-1, 0), (1, 3)])
 def test_a_label_the_surrogate_does_not_have_is_refused(offset, label):
+    made = prior(Surrogate(NEAR, class_offset=offset))
+    made.learn_classes(PICTURES[0])
     with pytest.raises(dowse.InputError, match=rf"label {label} is none of the surrogate's 4 classes"):
-        gradient(Surrogate(NEAR, class_offset=offset), labels=torch.full((6,), label))
+        made.check_label(label)
+
+
+@pytest.mark.parametrize("loss", ["ce", "margin"])
+def test_a_label_that_only_the_target_knows_is_the_least_likely_of_the_surrogate(loss):
+    """The target gave it, when queries were spent already; the other images hear what they hear alone."""
+
+    def wider(x):
+        z = NEAR(x)
+        return torch.cat([z, z.detach().amin(1, keepdim=True)], 1)
+
+    labels = torch.tensor([0, 7, 2, 4, 1, 7])
+    found = as_prior(NEAR, Objective(loss), PICTURES[0]).gradient(PICTURES, labels, NO_TURN)
+    x = PICTURES.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(Objective(loss).value(wider(x), labels.clamp_max(4)).sum(), x)
+    assert torch.allclose(found[[1, 3, 5]], expected[[1, 3, 5]], atol=1e-12)
+    alone = as_prior(NEAR, Objective(loss), PICTURES[0]).gradient(PICTURES, LABELS.where(labels > 3, labels), NO_TURN)
+    assert torch.equal(found[[0, 2, 4]], alone[[0, 2, 4]])
+
+
+@pytest.mark.parametrize("method", ["prgf", "averaging", "transfer", "dowse", "gfcs"])
+def test_a_surrogate_of_too_few_classes_does_not_end_a_run_whose_labels_the_target_gave(method):
+    target, x = Tanh(5, classes=9), pictures(3)
+    with pytest.warns(SurrogateWarning):
+        result = dowse.attack(target, x, method=method, surrogate=Tanh(6, classes=2), budget=30, eps=1e-3)
+    assert max(outcome.label for outcome in result.outcomes) >= 2
+    assert (result.queries > 1).all()
 
 
 def test_another_number_of_classes_is_remarked_on_once():

@@ -224,6 +224,23 @@ class TestAnAttack:
         assert (int(result.queries), int(result.refused), counter.rows) == (4, 2, 2)
         assert result.end == [End.EXHAUSTED]
 
+    @pytest.mark.parametrize("method", ["dowse", "signhunter", "square"])
+    def test_no_attack_moves_to_an_image_that_was_refused(self, method):
+        """Some move where f is level; a refusal is less than that, and the last iterate is one that was answered."""
+        answered = []
+
+        class Keep(dowse.Observer):
+            def answered(self, task, query, reply):
+                refused = [False] * len(query.points) if reply.refused is None else reply.refused.tolist()
+                answered.extend(x for x, no in zip(query.points, refused, strict=True) if not no)
+
+        target, _ = watched(then="refuse")
+        result = dowse.attack(
+            target, X[:1], Y[:1], method=method, eps=0.02, budget=60, concurrency=1, observers=[Keep()]
+        )
+        assert int(result.refused) > 5
+        assert any(torch.equal(result.adversarial[0], x) for x in answered)
+
     def test_success_before_a_refusal_in_the_same_question_is_success(self):
         found = dowse.attack(TARGET, X[:1], Y[:1], method="square", eps=3.0, budget=400, norm="l2").adversarial[0]
 

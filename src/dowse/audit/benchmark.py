@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from dowse.audit.looking import PICTURES, look
@@ -105,12 +106,17 @@ def benchmark(
     with closing(LocalEngine(live)) as engine:
         known = [entry.label for entry in images.entries[:PICTURES]]
         about = {"target": without_password(spec), "images": images.fingerprint, "outputs": outputs}
-        found = look(open_target(target), x[:PICTURES].float(), known, specs, about, _class_names(target))
+        dtype = torch.float64 if x.element_size() == 8 else torch.float32
+        opened = open_target(target)
+        if isinstance(target, str):
+            opened = opened.to(x.device, dtype)
+        taken = x[:PICTURES].to(dtype if opened.kind is None else opened.kind.dtype)
+        found = look(opened, taken, known, specs, about, _class_names(target))
         experiment = audit_experiment(
             {"spec": spec, "name": name or _name(target)}, {"path": "memory"}, surrogates=found.surrogates.specs,
             methods=methods, source="dowse.benchmark", norm=norms, budget=budget, seed=seed, outputs=outputs,
             class_offset=found.surrogates.class_offset,
-            dtype="float64" if x.element_size() == 8 else "float32",
+            dtype="float64" if dtype is torch.float64 else "float32",
             **({} if eps is None else {"eps": radii(eps, norms)}),
             **({} if concurrency is None else {"concurrency": concurrency}),
             **({} if batch_size is None else {"batch_size": batch_size}),

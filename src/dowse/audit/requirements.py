@@ -161,9 +161,12 @@ def _measure(text: str, written: re.Match[str]) -> tuple[float | None, int]:
 
 def _number(text: str, word: str) -> float:
     try:
-        return float(word.replace(",", ""))
+        number = float(word.replace(",", ""))
     except ValueError:
-        raise InputError(f"{word!r} in {text!r} is no number: {FORM}") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{word!r} in {text!r} is no number that can be reached: {FORM}")
+    return number
 
 
 def check_budget(requirements: Iterable[Requirement], budget: int) -> None:

@@ -98,7 +98,7 @@ def audit(
             of = audit_experiment(model, pictures.table, surrogates=surrogates, methods=method or (), **words)
             return of.changed(target_name=name)
 
-        found = _look(experiment_with((), 0), manner, surrogate or (), asks=not dry_run)
+        found = _look(experiment_with((), 0), manner, surrogate or (), asks=not dry_run, anyway=anyway)
         chosen = found.surrogates
         experiment = experiment_with(chosen.specs, chosen.class_offset)
 
@@ -129,8 +129,10 @@ def audit(
             raise typer.Exit(NOT_MET)
 
 
-def _look(experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *, asks: bool) -> "FirstLook":
-    """The first look at the target; the one that was kept, if it was of the same.
+def _look(
+    experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *, asks: bool, anyway: bool
+) -> "FirstLook":
+    """The first look at the target; the one that was kept, if it was of the same and does not stop the audit.
 
     A dry run, which asks nothing, does without where the target is not on this machine.
     """
@@ -142,6 +144,7 @@ def _look(experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *
     from dowse.images.image_set import in_channels
     from dowse.images.sources import open_images
     from dowse.targets import input_shape, open_target, parse_spec, with_rate
+    from dowse.targets.weights_digest import weights_digest
     from dowse.wording import without_password
 
     (spec,) = (one.spec for one in experiment.target)
@@ -150,7 +153,9 @@ def _look(experiment: "Experiment", manner: Manner, surrogates: Sequence[str], *
     source = with_names(open_images(table.path, table.labels), names)
     about = {"target": without_password(spec), "images": source.fingerprint, "outputs": experiment.said("outputs")}
     about["outputs"] = about["outputs"][0] if about["outputs"] else "logits"
-    if (known := kept_look(manner.out, about, surrogates)) is not None:
+    if (digest := weights_digest(spec)) is not None:
+        about["weights"] = digest
+    if (known := kept_look(manner.out, about, surrogates)) is not None and (anyway or not known.stops):
         return known
     if not asks and parse_spec(spec).served:
         named = [one for one in surrogates if one not in (AUTO, NONE)]

@@ -43,7 +43,7 @@ def collect(folder: Path) -> dict[str, Any]:
                     "name": run.target_name, "own_labels": run.own_labels,
                     "images": run.count, "done": len(rows), "fooled": fooled, "already_wrong": wrong,
                     "success_rate": fooled / len(counted.attacked) if counted.attacked else None,
-                    "failed": sum(row.end.failed for row in counted.stored), "budget": run.budget,
+                    "failed": len(counted.failed), "budget": run.budget,
                     "queries": sum(row.queries for row in stored), "sent": sum(row.sent for row in stored),
                     "saved_queries": sum(row.saved_queries for row in stored), "logged_answers": answers,
                     "logged_bytes": size, "skipped": run.skipped, **store.replays(run.id),

@@ -107,9 +107,10 @@ class Conversation:
         return Opening(self.first, self.label, self.task.target_label, objective, surrogates)
 
     def hear(self, reply: Reply) -> None:
-        """Keep what was answered about an iterate, for rows that are refused later."""
-        if self.memory is not None and self.query.candidate and reply.answer is not None and reply.last is not None:
-            self.heard = Heard(float(reply.answer.loss[reply.last]), reply.answer.scores[reply.last])
+        """Keep what was said about an iterate, for rows that are refused later."""
+        if self.memory is not None and self.query.candidate and reply.answer is not None:
+            row = reply.last or 0
+            self.heard = Heard(float(reply.answer.loss[row]), reply.answer.scores[row])
 
     def remember(self, iterate: Tensor, answer: Answer, row: int) -> None:
         """Keep an iterate that lies in the ball, (*s), and what was answered about that row."""

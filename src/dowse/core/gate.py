@@ -1,5 +1,6 @@
 """Between the conversations and the oracle: where a service remembers queries, it is here that some are refused."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -20,7 +21,7 @@ class Gate:
 
     A refused row is handed over, is a query, and has no scores. Where the attack goes on it hears of such a row what it
     heard of its last iterate: that nothing changed, and that it is not adversarial. Any attack can go on with that: a
-    finite difference is zero, a candidate is no improvement.
+    finite difference is zero, a candidate is no improvement, for its f is the next number below.
 
     Without a detector it is the oracle.
     """
@@ -56,7 +57,7 @@ class Gate:
                 if reply.cause is not None:
                     conversation.memory.forget(one)
                 elif one.refused.any():
-                    reply = _completed(reply, one, conversation.heard)
+                    reply = _completed(reply, one, conversation.heard, candidate=conversation.query.candidate)
             conversation.hear(reply)
             found.append(reply)
         return found
@@ -86,7 +87,7 @@ def _passing(request: Request, shown: Shown | None) -> Request:
     return Request(request.points[kept.to(request.points.device)], request.label, seeds)
 
 
-def _completed(reply: Reply, shown: Shown, heard: Heard | None) -> Reply:
+def _completed(reply: Reply, shown: Shown, heard: Heard | None, *, candidate: bool) -> Reply:
     """A reply about the rows that passed as one about all rows; nothing is known where the first query is refused."""
     refusals = int(shown.refused[: shown.asked].sum())
     counted = reply._replace(
@@ -95,7 +96,8 @@ def _completed(reply: Reply, shown: Shown, heard: Heard | None) -> Reply:
     if heard is None:
         return counted
     kept, n = ~shown.refused, len(shown.refused)
-    loss, adversarial = torch.full((n,), heard.loss, dtype=torch.float64), torch.zeros(n, dtype=torch.bool)
+    told = math.nextafter(heard.loss, -math.inf) if candidate else heard.loss  # no tie, which moves some attacks
+    loss, adversarial = torch.full((n,), told, dtype=torch.float64), torch.zeros(n, dtype=torch.bool)
     scores = heard.scores.repeat(n, 1)
     if (answer := reply.answer) is not None:
         loss[kept], adversarial[kept] = answer.loss, answer.adversarial

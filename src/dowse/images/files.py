@@ -61,7 +61,7 @@ def _read_file(path: Path) -> np.ndarray:
     """The image as its viewer shows it, in RGB: (H, W, 3) uint8."""
     with Image.open(path) as file:
         image = ImageOps.exif_transpose(file)
-        if image.mode.startswith("I;16") or (image.mode == "I" and file.format == "PNG"):  # older Pillows say I
+        if image.mode.startswith("I;16") or (image.mode == "I" and file.format in ("PNG", "PPM")):
             return _eight_bit(np.asarray(image))
         if image.mode in ("I", "F"):
             raise ValueError(f"pixels of mode {image.mode} have no agreed range: save them as 8 or 16 bits")

@@ -55,9 +55,10 @@ class Finished:
         summary, title = self.summary, self.plan.title
         if summary.failed:
             sizes = "" if self.rows else ", or give it images of its own size with --size"
+            again = "the same command goes on" if self.failed else "begin anew in another folder, for answers are kept"
             return (
                 f"the target failed on {summary.failed} of {len(self.rows) + len(self.failed)} images of {title}, "
-                f"which do not count, first with {summary.cause}. Mend the target{sizes}; the same command goes on"
+                f"which do not count, first with {summary.cause}. Mend the target{sizes}; {again}"
             )
         if self.skipped and not self.rows and not self.elsewhere:
             name, reason = next(iter(self.skipped.items()))

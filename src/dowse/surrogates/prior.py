@@ -83,8 +83,12 @@ class SurrogatePrior(Prior):
 
     def check_label(self, label: int) -> None:
         """Raise InputError if one of the target's labels is none of its classes, as far as these are known."""
-        if self.own_classes is not None:
-            self._check_labels(torch.tensor([label]), self.own_classes)
+        offset = self.surrogate.class_offset
+        if self.own_classes is not None and not 0 <= label + offset < self.own_classes:
+            raise InputError(
+                f"label {label} is none of the surrogate's {self.own_classes} classes with class_offset={offset}: give "
+                "dowse.Surrogate(net, class_offset=…) the right one"
+            )
 
     def expect(self, classes: int) -> None:
         """Give what it says by the numbers of so many classes from now on."""
@@ -180,7 +184,7 @@ class SurrogatePrior(Prior):
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             logits = self._forward(x.clone(), turns)  # a copy, which a net that normalises in place may overwrite
-            weights = self.objective.slope(logits.detach().double(), self._labels(labels, logits).to(x.device))
+            weights = self._slopes(logits.detach().double(), labels.to(x.device))
             (gradient,) = torch.autograd.grad(weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
@@ -237,20 +241,21 @@ class SurrogatePrior(Prior):
         lowest = logits.detach().amin(1, keepdim=True)
         return torch.where(known, logits[:, own.clamp(0, logits.shape[1] - 1)], lowest)
 
-    def _labels(self, labels: Tensor, logits: Tensor) -> Tensor:
-        """The surrogate's labels of the target's, (n,)."""
-        self._remark(logits.shape[1])
-        return self._check_labels(labels, logits.shape[1])
+    def _slopes(self, z: Tensor, labels: Tensor) -> Tensor:
+        """∂f/∂z, (n, K), (n,) -> (n, K); a class that the surrogate does not have is as likely as its least likely.
 
-    def _check_labels(self, labels: Tensor, classes: int) -> Tensor:
-        shifted = labels + self.surrogate.class_offset
-        wrong = (shifted < 0) | (shifted >= classes)
-        if wrong.any():
-            raise InputError(
-                f"label {int(labels[wrong][0])} is none of the surrogate's {classes} classes with class_offset="
-                f"{self.surrogate.class_offset}: give dowse.Surrogate(net, class_offset=…) the right one"
-            )
-        return shifted
+        Only a label that the target gave can be such a class: `check_label` has seen those that a user gave.
+        """
+        self._remark(z.shape[1])
+        own = labels + self.surrogate.class_offset
+        known = (own >= 0) & (own < z.shape[1])
+        if known.all():
+            return self.objective.slope(z, own)
+        slopes, other = torch.empty_like(z), ~known
+        slopes[known] = self.objective.slope(z[known], own[known])
+        wider = torch.cat([z[other], z[other].amin(1, keepdim=True)], 1)
+        slopes[other] = self.objective.slope(wider, torch.full_like(own[other], z.shape[1]))[:, :-1]
+        return slopes
 
     def _remark(self, classes: int) -> None:
         """Warn once of a surrogate whose classes look shifted."""
