@@ -85,8 +85,9 @@ def attack(
             probes' `sigma` then starts at one level, 1/255, unless given.
         repeats: For a target that draws noise: each row is sent so often, each time a query, and the mean answers.
         verify: Re-checks a success so often; `result.verified` counts those still adversarial, `queries` none of them.
-        concurrency: How many images are attacked at once, on which no result depends; None is 8, or 32 of up to 3·64·64
-            numbers where the method asks a target that is no server about a row or two at a time.
+        concurrency: How many images are attacked at once, on which no result depends, but for the rounding of a network
+            that is not `steady` and sees its rows in other company; None is 8, or 32 of up to 3·64·64 numbers where
+            the method asks a target that is no server about a row or two at a time.
         batch_size: The most rows of one forward pass; None chooses by the image's size.
         on_progress: Called with a Progress after every round of questions.
         observers: See dowse.Observer.

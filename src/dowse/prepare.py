@@ -25,7 +25,7 @@ from dowse.core.seeds import image_id
 from dowse.core.task import Task
 from dowse.errors import InputError, is_count
 from dowse.maths.geometry import Ball, make_ball
-from dowse.maths.grid import GridBall, snapped
+from dowse.maths.grid import LEVEL, GridBall, snapped
 from dowse.maths.losses import Objective
 from dowse.preflight.first_look import first_look
 from dowse.settings import AttackSettings
@@ -69,6 +69,11 @@ class Run:
             raise InputError(
                 f"eps={ball.eps:g} in l2 is no smaller than √D = {like.numel() ** 0.5:.4g}, the diameter of all "
                 f"images: any would do. The paper's is √(0.001·D) = {(0.001 * like.numel()) ** 0.5:.4g}"
+            )
+        if settings.quantize and ball.eps < LEVEL:
+            raise InputError(
+                f"eps={ball.eps:g} is less than a level of 8 bits, 1/255 = {1 / 255:.4g}: with quantize no pixel can "
+                "move; give a larger one, or leave quantize out"
             )
         check_memory(settings.options.get("q", 1), like)
         starting = self.attack if isinstance(self.attack, Stepped) else None
@@ -116,7 +121,7 @@ class Run:
             check_pixels(task.x, rank=3)
             self._check_labels(task)
         except InputError as error:
-            raise InputError(f"image {task.index}: {error}") from None
+            raise InputError(f"image {task.name or task.index}: {error}") from None
         if _kind(task.x) != self.kind:
             (shape, *of), (before, *of_before) = _kind(task.x), self.kind
             raise InputError(

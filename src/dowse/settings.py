@@ -105,7 +105,7 @@ class AttackSettings:
     eps: Annotated[
         float | None,
         Setting(
-            "The ball's radius, such as 3.0 or 8/255; the paper's if left out.",
+            "The ball's radius, such as 3.0 or 8/255, of two norms {l2 = 3.0, linf = 0.03}; the paper's if left out.",
             check=positive,
             toml=float | dict[Norm, float],
         ),

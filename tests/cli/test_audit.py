@@ -89,6 +89,8 @@ def test_minutes_grow_the_budget_in_rounds(tmp_path: Path, few: tuple[object, ..
         (("--eps", "0.5"), "a radius in one norm"),
         (("--surrogate", "auto", "--surrogate", SURROGATE), "stand alone"),
         (("--norm", "l1"), "l1"),
+        (("--method", "rgf", "--method", "nes"), "no attack of this audit can succeed with budget=40: rgf takes 52"),
+        (("--quantize", "true", "--eps", "{l2 = 0.5, linf = 0.003}"), "less than a level of 8 bits"),
         (("--method", "sqare"), "square"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a target is called, and whose labels its images have: said by every command, and no part of a run's id."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,19 @@ def passed(*words: object) -> str:
 @pytest.fixture(autouse=True)
 def _rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ROWS, str(tmp_path / "rows"))
+
+
+def test_what_a_model_prints_is_no_event(tmp_path: Path, write_module: Callable[[str], str]) -> None:
+    module = write_module(
+        "import torch\ndef net():\n    print('loading my weights')\n"
+        "    return torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()).eval()\n"
+    )
+    said = ("--target", f"torch:{module}:net", "--images", image_file(tmp_path, 1), "--method", "square", "--budget", 3)
+    told = dowse("attack", *said, "--out", tmp_path / "out", "--json")
+    assert told.exit_code == 0, told.output
+    events = [json.loads(line)["event"] for line in told.stdout.splitlines()]
+    assert {"began", "image"} <= set(events)
+    assert "loading my weights" in told.stderr
 
 
 def test_a_target_has_the_name_it_was_given_everywhere_and_its_run_the_old_id(tmp_path: Path) -> None:

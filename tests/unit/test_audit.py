@@ -17,7 +17,7 @@ from dowse.audit import surrogates
 from dowse.audit.advice import advice
 from dowse.audit.looking import FirstLook, keep, kept_look
 from dowse.audit.portfolio import audit_experiment, radii, rounds_of
-from dowse.audit.requirements import check_budget, judge, parse_requirement, passed
+from dowse.audit.requirements import check_requirements, judge, parse_requirement, passed
 from dowse.audit.result import Audit, audit_of
 from dowse.audit.sentence import sentence
 from dowse.audit.standing import Picture, Standing, quantile
@@ -140,11 +140,13 @@ def test_what_is_no_requirement(text: str, said: str) -> None:
 
 def test_what_a_budget_cannot_tell() -> None:
     wanted = parse_requirement("half >= 100")
-    check_budget([wanted], 99)  # that fewer than half fell within 99 is enough
+    check_requirements([wanted], 99, ["l2"])  # that fewer than half fell within 99 is enough
     with pytest.raises(InputError, match="--budget 99"):
-        check_budget([wanted], 98)
+        check_requirements([wanted], 98, ["l2"])
     with pytest.raises(InputError, match="--budget 1000"):
-        check_budget([parse_requirement("accuracy@1000 >= 0.3")], 999)
+        check_requirements([parse_requirement("accuracy@1000 >= 0.3")], 999, ["l2"])
+    with pytest.raises(InputError, match="is about linf, and the audit has l2"):
+        check_requirements([parse_requirement("linf half >= 3")], 999, ["l2"])
     (verdict,) = judge([wanted], [standing(NEVER, NEVER, budget=10)])
     assert verdict.met is None
     assert not passed([verdict])

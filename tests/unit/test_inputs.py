@@ -53,6 +53,7 @@ def changed(value):
         pytest.param(X[:0], "nothing to attack", id="empty batch"),
         pytest.param(X[:, :, :0], "nothing to attack", id="empty images"),
         pytest.param(X.numpy(), "torch.as_tensor", id="numpy"),
+        pytest.param("photos", "dowse attack --images", id="a folder"),
         pytest.param([X[0]], "got list", id="list"),
         pytest.param(None, "NoneType", id="none"),
     ],

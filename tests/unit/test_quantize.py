@@ -86,6 +86,14 @@ def test_probes_see_something_from_the_first() -> None:
     assert coarse.summary().mean_queries_budget <= 2 * fine.summary().mean_queries_budget
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_a_ball_in_which_no_pixel_can_move_is_refused(norm: str) -> None:
+    x = snapped(pictures(1))
+    with pytest.raises(InputError, match="less than a level of 8 bits"):
+        dowse.attack(TARGET, x, method="square", norm=norm, eps=0.0039, quantize=True)
+    dowse.attack(TARGET, x, method="square", norm=norm, eps=1 / 255, quantize=True, budget=2)
+
+
 def test_an_image_off_the_grid_is_refused() -> None:
     with pytest.raises(InputError, match=r"off the grid of k/255 by .*round it first"):
         dowse.attack(TARGET, pictures(1), method="rgf", quantize=True)

@@ -16,6 +16,7 @@ from dowse.core.outcome import End
 from dowse.core.seeds import image_id, row_seeds, stream
 from dowse.errors import InputError
 from dowse.experiment.file import make_experiment
+from dowse.experiment.spec import PlannedRun
 from dowse.images.sources import open_images
 from dowse.report.data.gather import gather, runs_of
 from dowse.running.engines import LocalEngine, make_engine
@@ -27,6 +28,7 @@ from dowse.store import Row, Store
 from dowse.store.events import Stopped
 from dowse.targets.weights_digest import weights_digest
 from dowse.wording import duration
+from tests.stores import Made, make_store
 from tests.support import Tanh
 from tests.victims import ROWS, image_file, rows_seen, surrogate, tables
 
@@ -197,6 +199,23 @@ def test_an_image_that_can_be_read_again_takes_its_place(tmp_path: Path, rows: P
     assert (told.snapshots[-1].done, told.snapshots[-1].total) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("ConnectionError: HTTP 503", "Mend the target; the"),
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "Mend the target, or give it images of its own size"),
+        ("RuntimeError: expected input to have 3 channels, but got 1", "of its own channels with --channels"),
+    ],
+)  # fmt: skip
+def test_images_of_another_size_are_advised_where_that_may_be_it(tmp_path: Path, cause: str, remedy: str) -> None:
+    folder = make_store(tmp_path / "out", [Made("failed", [1, 1], ends=[End.TARGET_FAILED] * 2, cause=cause)])
+    with Store(folder) as store:
+        (known,) = store.runs()
+        counted = store.counted(known.id, known.budget, known.count)
+    plan = PlannedRun(spec=None, title="a run", count=2, target_name=None)
+    assert remedy in str(Finished(plan, counted.rows, {}, 0, counted.failed).trouble)
+
+
 def test_an_image_that_the_target_fails_on_is_neither_fooled_nor_robust(tmp_path: Path) -> None:
     (tmp_path / "dead").touch()
     said = tables(image_file(tmp_path, 3), target=f"torch:tests.victims:sometimes_dead#file={tmp_path / 'dead'}")
@@ -204,7 +223,7 @@ def test_an_image_that_the_target_fails_on_is_neither_fooled_nor_robust(tmp_path
     (finished,) = run(tmp_path / "out", said, report=told)
     assert (finished.rows, finished.summary.n, told.snapshots[-1].done) == ([], 0, 0)
     assert any("the target failed on 3 images of" in message for message in told.messages)
-    assert "give it images of its own size with --size" in str(finished.trouble)
+    assert "Mend the target; the same command goes on" in str(finished.trouble)
     (tmp_path / "dead").unlink()
     (finished,) = run(tmp_path / "out", said)
     assert finished.summary.n == 3

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dowse.audit.looking import PICTURES, look
 from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
-from dowse.audit.requirements import check_budget, parse_requirement
+from dowse.audit.requirements import check_requirements, parse_requirement
 from dowse.audit.result import Audit, audit_of
 from dowse.audit.surrogates import AUTO, NONE
 from dowse.core.inputs import Labels, as_labels, check_pixels
@@ -97,7 +97,7 @@ def benchmark(
     if budget is None:
         budget = BUDGET if minutes is None else ROUNDS[-1]
     count(budget=budget)
-    check_budget(requirements, budget)
+    check_requirements(requirements, budget, norms)
     live, specs = _named(surrogate)
     spec = target if isinstance(target, str) else f"object:{_name(target)}"
     live |= {} if isinstance(target, str) else {spec: target}

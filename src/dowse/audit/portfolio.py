@@ -26,7 +26,7 @@ def audit_experiment(
     source: str = "dowse audit",
     **words: Any,
 ) -> Experiment:
-    """The experiment that an audit is: every attack of the portfolio in every norm.
+    """The experiment that an audit is: every attack of the portfolio in every norm; InputError if none can succeed.
 
     Args:
         target: Its spec and name, as an experiment's table.
@@ -44,7 +44,19 @@ def audit_experiment(
     }  # fmt: skip
     if surrogates:
         tables["surrogate"] = [list(surrogates)]
-    return make_experiment(tables, source=source)
+    experiment = make_experiment(tables, source=source)
+    _check_hope(experiment)
+    return experiment
+
+
+def _check_hope(experiment: Experiment) -> None:
+    """Raise InputError where the budget is too small for every attack: that nothing falls would say nothing."""
+    first = min(experiment.method, key=_least)
+    if experiment.said("budget") < (least := _least(first)):
+        raise InputError(
+            f"no attack of this audit can succeed with budget={experiment.said('budget')}: {first.name} takes {least} "
+            f"queries at least; give --budget {least}, or other methods"
+        )
 
 
 def rounds_of(experiment: Experiment) -> list[Experiment]:

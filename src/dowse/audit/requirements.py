@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from dowse.audit.standing import Standing
@@ -169,9 +169,11 @@ def _number(text: str, word: str) -> float:
     return number
 
 
-def check_budget(requirements: Iterable[Requirement], budget: int) -> None:
-    """Raise InputError for a requirement that a budget cannot tell about."""
+def check_requirements(requirements: Iterable[Requirement], budget: int, norms: Collection[str]) -> None:
+    """Raise InputError for a requirement that an audit with this budget and these norms cannot tell about."""
     for one in requirements:
+        if one.norm is not None and one.norm not in norms:
+            raise InputError(f"{one.text!r} is about {one.norm}, and the audit has {', '.join(norms)}: audit it too")
         if one.budget > budget:
             raise InputError(
                 f"a budget of {budget:,} cannot tell whether {one.text!r} is met: give --budget {one.budget} at least"

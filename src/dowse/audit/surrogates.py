@@ -56,7 +56,9 @@ def fitting_surrogates(
         labels: What it took each of them for.
         names: What its classes are called; none if nobody says.
     """
-    if classes is None or not labels or images.shape[1] != 3:
+    if classes is None:
+        return Surrogates(said=f"Surrogate: none; the target's answers do not tell its classes, and {GIVE_ONE}.")
+    if not labels or images.shape[1] != 3:
         return Surrogates(said=f"Surrogate: none; no built-in network takes such pictures, and {GIVE_ONE}.")
     candidates = [one for one in map(models.spec, models.names()) if classes - one.classes in (0, 1)]
     if not candidates:

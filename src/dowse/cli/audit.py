@@ -80,13 +80,13 @@ def audit(
     """
     with computing():
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
-        from dowse.audit.requirements import check_budget, parse_requirement
+        from dowse.audit.requirements import check_requirements, parse_requirement
         from dowse.audit.result import audit_of
 
         requirements = [parse_requirement(text) for text in require or ()]
         budget = budget or (BUDGET if minutes is None else ROUNDS[-1])
-        check_budget(requirements, budget)
         norms = norm or list(NORMS)
+        check_requirements(requirements, budget, norms)
         if "eps" in settings:
             settings["eps"] = radii(settings["eps"], norms)
         model = pictures.target(target)

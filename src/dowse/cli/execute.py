@@ -37,7 +37,7 @@ def execute(
     Returns:
         What became of the last of these that was run to its end; nothing if there was no time for any.
     """
-    from contextlib import closing
+    from contextlib import closing, nullcontext, redirect_stdout
 
     import torch
 
@@ -57,6 +57,7 @@ def execute(
     command = command_line()
     with (
         closing(reporter(manner)) as report,
+        redirect_stdout(sys.stderr) if manner.json else nullcontext(),  # what a model of one's own prints
         _telling_warnings(manner, report),
         closing(engine_of(manner, report)) as engine,
     ):

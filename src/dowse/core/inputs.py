@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import torch
@@ -63,8 +64,10 @@ def check_pixels(x: Any, rank: int) -> None:
     """Raise InputError unless x is a float image tensor of the rank in [0, 1]: 3 for (C,H,W), 4 for (N,C,H,W)."""
     shape = {3: "(C,H,W)", 4: "(N,C,H,W)"}[rank]
     if not isinstance(x, Tensor):
-        remedy = "torch.stack(x)" if isinstance(x, list | tuple) else "torch.as_tensor(x)"
-        raise InputError(f"images must be a torch tensor {shape}, got {type(x).__name__}: use {remedy}")
+        remedy = "use torch.stack(x)" if isinstance(x, list | tuple) else "use torch.as_tensor(x)"
+        if isinstance(x, str | PathLike):
+            remedy = "read its pictures into one, or give the folder to the command line: dowse attack --images"
+        raise InputError(f"images must be a torch tensor {shape}, got {type(x).__name__}: {remedy}")
     if x.dtype not in (torch.float32, torch.float64):
         remedy = "x.float() / 255" if x.dtype == torch.uint8 else "x.float()"
         raise InputError(f"images must be float32 or float64 in [0, 1], got {x.dtype}: use {remedy}")

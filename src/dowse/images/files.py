@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dowse.errors import InputError
 from dowse.images.image_set import Entry, ImageSource, Size, to_pixels
+from dowse.wording import plural
 
 ALPHABETICAL = "the places of the subfolders in alphabetical order"
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -24,22 +25,35 @@ def folder_source(folder: Path, table: Path) -> ImageSource:
     the target's classes are known (`class_names.with_names`).
     """
     if table.is_file():
-        return replace(files_source(folder, list(_listed(table))), labels_from=f"the table {table.name}")
-    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+        entries = list(_listed(table))
+        beside = {path.relative_to(folder).as_posix() for path in _pictures(folder)} - {one.name for one in entries}
+        whose = f"the table {table.name}{_left_out(len(beside), 'without a line in it')}"
+        return replace(files_source(folder, entries), labels_from=whose)
+    paths = _pictures(folder)
     classes = sorted({p.relative_to(folder).parts[0] for p in paths if p.parent != folder})
     if not classes:
         return files_source(folder, [Entry(path.name) for path in paths])
     inside = [path.relative_to(folder) for path in paths if path.parent != folder]
+    rest = _left_out(len(paths) - len(inside), "beside the subfolders")
 
     def labelled(labels: Sequence[int], labels_from: str) -> ImageSource:
         label = dict(zip(classes, labels, strict=True))
         source = files_source(folder, [Entry(path.as_posix(), label[path.parts[0]]) for path in inside])
-        return replace(source, labels_from=labels_from)
+        return replace(source, labels_from=labels_from + rest)
 
     if all(map(str.isdecimal, classes)):
         return labelled([int(name) for name in classes], "the numbers that the subfolders are named by")
     source = labelled(range(len(classes)), ALPHABETICAL)
     return replace(source, folders=tuple(classes), by_folder=labelled)
+
+
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def _left_out(pictures: int, which: str) -> str:
+    """That pictures of a folder are not in its set, behind where the labels of the others come from."""
+    return f"; left out: {plural(pictures, 'picture')} {which}" if pictures else ""
 
 
 def files_source(folder: Path, entries: Sequence[Entry]) -> ImageSource:

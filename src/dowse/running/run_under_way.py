@@ -54,7 +54,7 @@ class Finished:
         """Why the run says less about the target than was asked for, and what to do; None if all is well."""
         summary, title = self.summary, self.plan.title
         if summary.failed:
-            sizes = "" if self.rows else ", or give it images of its own size with --size"
+            sizes = "" if self.rows else _own_size(summary.cause)
             again = "the same command goes on" if self.failed else "begin anew in another folder, for answers are kept"
             return (
                 f"the target failed on {summary.failed} of {len(self.rows) + len(self.failed)} images of {title}, "
@@ -70,6 +70,15 @@ class Finished:
                 "--labels target, in Python y=None"
             )
         return None
+
+
+def _own_size(cause: str | None) -> str:
+    """What else may be done where a target failed on all images, because of their size or their channels."""
+    said = (cause or "").lower()
+    if "channel" in said:
+        return ", or give it images of its own channels with --channels, of its own size with --size"
+    shapes = any(word in said for word in ("size", "shape", "dim", "broadcast"))
+    return ", or give it images of its own size with --size" if shapes else ""
 
 
 @dataclass

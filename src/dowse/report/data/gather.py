@@ -87,7 +87,7 @@ def gather(
         for (norm, eps, allowed, targeted), columns in found.items()
         for groups in side_by_side(_groups(store, list(columns.values()), classes))
     ]
-    title = title or report_title(group.name for table in tables for group in table.groups)
+    title = title or report_title([group for table in tables for group in table.groups])
     return Report(title, tables, sessions)
 
 

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dowse.report.data.model import Table
+from dowse.report.data.model import Group, Table
 from dowse.store import RunInfo
-from dowse.wording import epsilon
+from dowse.wording import epsilon, plural
 
 MODELS = {
     "mobilenetv2": "MobileNetV2", "mobilenet_v2": "MobileNetV2", "vgg16": "VGG-16", "vgg16_bn": "VGG-16-BN",
@@ -125,11 +125,11 @@ def column_names(runs: Sequence[RunInfo]) -> list[str]:
     return names
 
 
-def report_title(columns: Iterable[str]) -> str:
-    """A title made of the names of a report's columns."""
-    names = list(dict.fromkeys(columns))
+def report_title(groups: Sequence[Group]) -> str:
+    """A title made of the names of a report's columns or, where these are many, of the number of their targets."""
+    names = list(dict.fromkeys(group.name for group in groups))
     if len(names) > 3:
-        return f"How few queries fool {len(names)} classifiers"
+        return f"How few queries fool {plural(len({group.target for group in groups}), 'classifier')}"
     return "How few queries fool " + " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
