@@ -109,9 +109,11 @@ def test_a_target_that_is_wrong_stops_before_an_attack(
         "def net():\n    return Deaf().eval()\n"
     )
     words = ("--target", f"torch:{module}:net", "--images", image_file(tmp_path, 3), "--out", tmp_path / "out")
-    ended = dowse(*words, "--surrogate", "none", "--budget", 20)
+    ended = dowse(*words, "--surrogate", "none", "--budget", 20, "--junit", tmp_path / "a.xml")
     assert ended.exit_code == 1, ended.output
     assert "--anyway" in ended.output
+    (case,) = ElementTree.parse(tmp_path / "a.xml").iter("testcase")
+    assert (case.get("name"), case.find("failure") is None) == ("first look", False)
     assert not (tmp_path / "out" / "dowse.sqlite").exists()
     monkeypatch.setenv("MENDED", "1")
     again = dowse(*words, "--surrogate", "none", "--budget", 20)

@@ -122,6 +122,11 @@ def audit_of(
     return Audit(name, standings, look, tuple(verdicts), folder, report, tuple(command))
 
 
+def unaudited(name: str, look: FirstLook, folder: Path) -> Audit:
+    """What is told of a model whose first look stopped the audit: no run, and no verdict but that."""
+    return Audit(name, {}, look, (), folder, Report("", [], []))
+
+
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     if path is not None:
         write_file(Path(path), text)

@@ -81,7 +81,8 @@ def audit(
     with computing():
         from dowse.audit.portfolio import BUDGET, NORMS, ROUNDS, audit_experiment, radii, rounds_of
         from dowse.audit.requirements import check_requirements, parse_requirement
-        from dowse.audit.result import audit_of
+        from dowse.audit.result import audit_of, unaudited
+        from dowse.report.data.names import short_target
 
         requirements = [parse_requirement(text) for text in require or ()]
         budget = budget or (BUDGET if minutes is None else ROUNDS[-1])
@@ -112,7 +113,12 @@ def audit(
 
             show_plan(experiment.changed(rate=manner.rate), manner.out, as_json=False)
             return
-        _tell(found, anyway=anyway, say=say)
+        _tell(found, say)
+        if found.stops and not anyway:
+            if junit is not None:
+                unaudited(name or short_target(target), found, manner.out).junit(junit)
+            typer.echo("error: something is wrong with the target: mend it, or go on with --anyway", err=True)
+            raise typer.Exit(FAILED)
         say(_estimate(experiment, found))
         rounds = rounds_of(experiment) if minutes is not None else []
         finished = execute(experiment, manner, rounds=rounds, seconds=None if minutes is None else 60 * minutes)
@@ -176,13 +182,10 @@ def _look(
     return found
 
 
-def _tell(found: "FirstLook", *, anyway: bool, say: Callable[[str], None]) -> None:
-    """Say what the first look found; what makes an audit pointless ends it, unless it is to go on anyway."""
+def _tell(found: "FirstLook", say: Callable[[str], None]) -> None:
+    """Say what the first look found."""
     for finding in (*found.notes, *found.wrong):
         say(f"first look, {finding['check']}: {finding['found']}; {finding['remedy']}")
-    if found.stops and not anyway:
-        typer.echo("error: something is wrong with the target: mend it, or go on with --anyway", err=True)
-        raise typer.Exit(FAILED)
 
 
 def _estimate(experiment: "Experiment", found: "FirstLook") -> str:
