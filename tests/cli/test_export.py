@@ -70,6 +70,7 @@ def test_a_fixed_batch_size_and_a_file_that_is_replaced_or_left_alone(nets, tmp_
         (["NETS:small", "--out", "nowhere/x.onnx", "--shape", "3x4x4"], "there is no folder nowhere"),
         (["NETS:none", "--out", "x.onnx", "--shape", "3x4x4"], "has no 'none'"),
         (["onnx:x.onnx", "--out", "y.onnx", "--shape", "3x4x4"], "there is no file"),
+        (["NETS:small", "--out", "x.onnx", "--shape", "3x9x9"], "Give the shape that it was made for"),
         (["small", "--out", "x.onnx", "--shape", "3x4x4"], "is not a target"),
         (["NETS:small", "--out", "x.onnx", "--shape", "3x4"], "CxHxW"),
         (["NETS:small", "--out", "x.onnx", "--shape", "3x4x4", "--weights", "none.pt"], "none.pt"),

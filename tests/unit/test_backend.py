@@ -1,5 +1,6 @@
 """The fast path: onnxruntime runs a torch network where it answers the same and sooner, and a store remembers that."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -98,7 +99,14 @@ class Crowded(Apart):
         return super().forward(x) * (1 + 1e-6 * torch.ones_like(x[:, :1, 0, 0]).sum())
 
 
-tiny, by_value, noisy, counting, named = Tiny, ByValue, Noisy, Counting, Named
+class Pooled(Tiny):
+    """Holds a step that the exporter by tracing cannot write, for pools of 4 do not divide 5; onnxruntime has it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + nn.functional.adaptive_avg_pool2d(x[..., :5, :5], 4).sum()
+
+
+tiny, by_value, noisy, counting, named, pooled = Tiny, ByValue, Noisy, Counting, Named, Pooled
 large, unsteady, small, crowded = Steady, Unsteady, Apart, Crowded
 LARGE = torch.rand(3, 3, 72, 72, generator=torch.Generator().manual_seed(1))
 SMALL = torch.rand(11, 3, 8, 8, generator=torch.Generator().manual_seed(2))
@@ -213,12 +221,21 @@ def test_a_module_is_handed_to_onnxruntime_by_name_of_a_function() -> None:
         (len, X, "an nn.Module, got builtin_function_or_method"),
         (Tiny().eval(), X[0], r"x\[None\]"),
         (Tiny().eval(), X * 255, "divide by 255"),
-        (Tiny().eval(), torch.rand(1, 3, 9, 9), "cannot run this network"),
+        (Tiny().eval(), torch.rand(1, 3, 9, 9), "the network fails on images 3×9×9.* shape that it was made for"),
     ],
 )
 def test_what_onnxruntime_cannot_be_handed_is_said(net: Any, images: Tensor, words: str) -> None:
     with pytest.raises(InputError, match=words):
         dowse.through_onnxruntime(net, images)
+
+
+def test_what_the_exporter_cannot_write_is_its_fault_and_prints_no_graph(capfd: pytest.CaptureFixture[str]) -> None:
+    cause = r"torch's exporter by tracing could not write it.*adaptive_avg_pool2d.*`dowse export` uses another"
+    choice = fast.choose_backend(f"{HERE}:pooled", X, 1000)
+    assert re.search(rf"^torch runs {HERE}:pooled: {cause}", str(choice.words))
+    with pytest.raises(InputError, match=rf"was given no file of this network: {cause}.* Hand the network itself"):
+        dowse.through_onnxruntime(Pooled().eval(), X)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_file_of_other_weights_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,6 +226,13 @@ def test_an_export_needs_a_shape(tmp_path, shape):
         export_onnx(nn.Flatten(), tmp_path / "net.onnx", shape)
 
 
+def test_a_shape_that_the_module_does_not_take_is_said_in_a_line(tmp_path, capfd):
+    with pytest.raises(dowse.InputError, match=r"fails on images 3×9×9.*\(2x243 and 48x5\). Give the shape"):
+        export_onnx(nn.Sequential(nn.Flatten(), nn.Linear(48, 5)).eval(), tmp_path / "net.onnx", (3, 9, 9))
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_export_of_noise_or_to_nowhere_is_refused(tmp_path):
     noisy = nn.Flatten()
     noisy.takes_row_seeds = True

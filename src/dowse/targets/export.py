@@ -20,6 +20,7 @@ from dowse.machine.importing import needed
 from dowse.targets.onnx import OnnxTarget
 
 INPUT, OUTPUT = "pixels", "scores"
+GRAPH_PRINTER = "_jit_onnx_log"  # prints a graph that could not be written from C++, past sys.stdout
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def export_onnx(
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(f"there is no folder {place.parent} to write {place.name} into")
+    check_takes(net, (batch_size or 2, *shape))
     with replacing(place) as partial:
         _write(net, partial, (batch_size or 2, *shape), dynamic=batch_size is None)
         classes, difference = _compare(net, OnnxTarget(partial), shape, batch_size or 3)
@@ -86,13 +88,25 @@ def export_onnx(
     return Exported(place, (c, h, w), batch_size, classes, difference)
 
 
+def check_takes(net: nn.Module, shape: Sequence[int]) -> None:
+    """Raise InputError if a network has no answer to images of a shape, (n, C, H, W), as one forward pass tells."""
+    try:
+        with torch.no_grad():
+            net(torch.rand(*shape, generator=torch.Generator().manual_seed(0)))
+    except Exception as error:
+        raise InputError(
+            f"the network fails on images {'×'.join(map(str, shape[1:]))} in float32 on the CPU: {in_a_line(error)}. "
+            "Give the shape that it was made for, to `dowse export` with --shape"
+        ) from error
+
+
 def _write(net: nn.Module, path: Path, shape: Sequence[int], *, dynamic: bool) -> None:
     for package in ("onnx", "onnxscript"):
         needed(package, f"an export needs {package}", "onnx")
     # torch sees one free size: the rows. Two rows stand for any number, one would be taken for a constant.
     sizes: Any = ({0: torch.export.Dim("n")},) if dynamic else None
     try:
-        with _quietly():
+        with quietly():
             program = torch.onnx.export(
                 net, (torch.rand(*shape),), input_names=[INPUT], output_names=[OUTPUT], dynamic_shapes=sizes,
                 dynamo=True, verbose=False,
@@ -124,13 +138,16 @@ def _innermost(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the exporter's chatter: its errors are raised, its progress and warnings are no news here."""
+def quietly() -> Iterator[None]:
+    """Without the exporters' chatter: their errors are raised, what they print or log beside them is no news here."""
     level, nothing = logging.root.manager.disable, io.StringIO()
-    logging.disable(logging.WARNING)
+    printer = getattr(torch._C, GRAPH_PRINTER, None)
+    logging.disable(logging.ERROR)
+    setattr(torch._C, GRAPH_PRINTER, lambda *_: None)
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
             warnings.simplefilter("ignore")
             yield
     finally:
+        setattr(torch._C, GRAPH_PRINTER, printer)
         logging.disable(level)

@@ -12,12 +12,16 @@ from torch import nn
 from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
 import dowse
-from dowse.errors import InputError
+from dowse.errors import InputError, in_a_line
 from dowse.machine.files import replacing
-from dowse.targets.export import INPUT, OUTPUT, export_onnx
+from dowse.targets.export import INPUT, OUTPUT, export_onnx, quietly
 from dowse.targets.shapes import declared_shape
 from dowse.targets.spec import resolve_surrogate
 from dowse.targets.weights_digest import module_digest, weights_digest
+
+
+class NotTracedError(InputError):
+    """A network became no file by tracing; that says nothing of what onnxruntime can."""
 
 
 def cache_folder() -> Path:
@@ -59,7 +63,8 @@ def exported_file(name: str, size: int | None = None) -> Path:
 def traced_file(name: str, net: nn.Module, shape: Sequence[int], *, known: bool, anew: bool) -> Path:
     """The ONNX file of a network for images (C, H, W), found in the cache by its weights, or written.
 
-    A network that looks at values to decide what it does is an InputError: its trace would hold one of its ways only.
+    A network that torch's exporter cannot write is a NotTracedError, and so is one that looks at values to decide what
+    it does: its trace would hold one of its ways only.
 
     Args:
         name: What the network is called, a part of what the file is known by.
@@ -79,12 +84,19 @@ def traced_file(name: str, net: nn.Module, shape: Sequence[int], *, known: bool,
 
 def _trace(net: nn.Module, path: Path, shape: Sequence[int], *, known: bool) -> None:
     """Write a network."""
-    with warnings.catch_warnings(record=True) as heard:  # an error raised in the tracer's C++ would be another's words
-        warnings.simplefilter("always")
-        torch.onnx.export(
-            net, (torch.rand(2, *shape, generator=torch.Generator().manual_seed(0)),), str(path), dynamo=False,
-            input_names=[INPUT], output_names=[OUTPUT], dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
-        )  # fmt: skip
+    images = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    with quietly(), warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")  # as an error, raised in the tracer's C++, it would be another's words
+        try:
+            torch.onnx.export(
+                net, (images,), str(path), dynamo=False,
+                input_names=[INPUT], output_names=[OUTPUT], dynamic_axes={INPUT: {0: "n"}, OUTPUT: {0: "n"}},
+            )  # fmt: skip
+        except Exception as error:  # what exporters raise has no end
+            raise NotTracedError(
+                f"torch's exporter by tracing could not write it as an ONNX file ({in_a_line(error, 150)}); "
+                "`dowse export` uses another exporter, which may"
+            ) from error
     doubts = [one.message for one in heard if issubclass(one.category, TracerWarning)]
     if doubts and not known:
-        raise InputError(f"it looks at values to decide what it does: {doubts[0]}")
+        raise NotTracedError(f"it looks at values to decide what it does: {doubts[0]}")

@@ -17,7 +17,8 @@ from dowse.core.packing import default_batch_size, numbers_of_a_row, shared_rows
 from dowse.core.same_bits import same_bits
 from dowse.core.target import Target
 from dowse.errors import InputError, choose, in_a_line
-from dowse.targets.export_cache import traced_file
+from dowse.targets.export import check_takes
+from dowse.targets.export_cache import NotTracedError, traced_file
 from dowse.targets.model import Model
 from dowse.targets.onnx import OnnxTarget
 from dowse.targets.options import ModelOptions
@@ -92,6 +93,8 @@ def choose_backend(spec: str, images: Tensor, rows: int, opened: Target | None =
             _traced(spec, net, images.shape[1:]), net, points, steady=opened.steady
         )
         gain = _gain(net, target, images)
+    except NotTracedError as error:
+        return _tuned(net, images, TORCH, f"torch runs {spec}: {error}")
     except Exception as error:  # no export is owed, and what exporters and runtimes raise has no end
         return _tuned(net, images, TORCH, f"torch runs {spec}, which onnxruntime cannot: {in_a_line(error, 150)}")
     if not difference <= TOLERANCE:
@@ -164,6 +167,7 @@ def through_onnxruntime(net: nn.Module, images: Tensor) -> Target:
     if net.training:
         raise InputError("the network is in training mode: call net.eval() first")
     opened, remedy = open_target(net), "Hand the network itself to dowse.attack: torch runs it then"
+    check_takes(net, (1, *images.shape[1:]))
     name = f"{type(net).__module__}.{type(net).__qualname__}"
     made = partial(traced_file, name, known=opened.steady, anew=not opened.steady)
     points = _with_extremes(images[:COMPARED].detach())
@@ -177,6 +181,8 @@ def _compared(
     try:
         assert net is not None
         target, difference = _through_onnxruntime(made(net, points.shape[1:]), net, points, steady=steady)
+    except NotTracedError as error:
+        raise InputError(f"onnxruntime was given no file of {what}: {error}. {remedy}") from error
     except Exception as error:
         raise InputError(f"onnxruntime cannot run {what}: {in_a_line(error, 150)}. {remedy}") from error
     if not difference <= TOLERANCE:
