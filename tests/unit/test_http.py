@@ -531,6 +531,22 @@ def test_what_the_metadata_contradict_is_an_error_at_once(
 
 
 @pytest.mark.parametrize(
+    ("status", "said", "input_helps"),
+    [
+        (404, "net answered with HTTP 404 Not Found", True),
+        (501, "net answered with HTTP 501 Not Implemented", True),
+        (401, "net answered with HTTP 401 Unauthorized", False),
+        (503, "net gave no usable answer after 3 attempts, the last: HTTP 503 Service Unavailable", False),
+    ],
+)
+def test_a_server_that_refuses_its_metadata_is_up_and_did_answer(status: int, said: str, input_helps: bool) -> None:
+    with serving(NET, metadata_status=status) as server, pytest.raises(InputError, match=said) as caught:
+        HttpTarget(server.url, sleep=lambda _: None)
+    assert "server up" not in str(caught.value)
+    assert ("#input=NAME" in str(caught.value)) is input_helps
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "http://host",

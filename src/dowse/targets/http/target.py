@@ -252,7 +252,7 @@ class HttpTarget(Target):
                 failures += 1
                 wait = backoff.wait(failures, failure, random.random)
                 if wait is None:
-                    raise InputError(f"{self._error(failure, failures)}; is the server up?") from None
+                    raise InputError(f"{self._error(failure, failures)}{_remedy(failure)}") from None
                 self._pause(wait, stop)
 
     def _form(self, points: Tensor) -> Pixels:
@@ -272,9 +272,18 @@ class HttpTarget(Target):
         return Token.read(self.options.token_env, self.options.token_file)
 
     def _error(self, failure: Failure, attempts: int) -> TargetError:
+        if failure.status is not None and attempts == 1:
+            return TargetError(f"{self.url} answered with {failure}")
         tried = "" if attempts == 1 else f" after {attempts} attempts, the last"
-        did = "gave no usable answer" if str(failure).startswith("it answered") else "did not answer"
-        return TargetError(f"{self.url} {did}{tried}: {failure}")
+        answered = failure.status is not None or str(failure).startswith("it answered")
+        return TargetError(f"{self.url} {'gave no usable answer' if answered else 'did not answer'}{tried}: {failure}")
+
+
+def _remedy(failure: Failure) -> str:
+    """What to do where a server's metadata could not be had, beyond what the failure says itself."""
+    if failure.status in NO_METADATA:
+        return "; a server that has no metadata and serves the model all the same needs #input=NAME, its input's name"
+    return "; is the server up?" if failure.status is None else ""
 
 
 def _close(client: ModelClient, threads: ThreadPoolExecutor) -> None:
