@@ -50,6 +50,17 @@ def test_a_sentence_a_page_and_files(tmp_path: Path, few: tuple[object, ...]) ->
         assert len(store.runs()) == 8
 
 
+def test_the_page_says_where_labels_come_from(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    for name in ("cat/a.png", "horse/b.png", "c.png"):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "set" / name)
+    words = ("--target", TARGET, "--images", tmp_path / "set", "--out", tmp_path / "out", "--anyway", *BALLS)
+    dowse(*words, "--surrogate", "none", "--method", "square", "--budget", 4)
+    page = (tmp_path / "out" / "audit.html").read_text(encoding="utf-8")
+    assert "Labels: the places of the subfolders in alphabetical order; left out: 1 picture beside" in page
+
+
 def test_a_requirement_that_is_not_met_is_status_3_and_the_same_command_asks_nothing(
     tmp_path: Path, few: tuple[object, ...]
 ) -> None:

@@ -159,6 +159,8 @@ def _look(
     source = with_names(open_images(table.path, table.labels), names)
     about = {"target": without_password(spec), "images": source.fingerprint, "outputs": experiment.said("outputs")}
     about["outputs"] = about["outputs"][0] if about["outputs"] else "logits"
+    if source.labels_from:
+        about["labels"] = source.labels_from
     if (digest := weights_digest(spec)) is not None:
         about["weights"] = digest
     if (known := kept_look(manner.out, about, surrogates)) is not None and (anyway or not known.stops):
