@@ -42,6 +42,9 @@ def test_the_file_answers_like_the_module(nets, tmp_path):
     for rows in (1, 2, 7):
         assert torch.allclose(exported(x[:rows]), module(x[:rows]), atol=1e-5)
     assert run("check", "--target", f"onnx:{file}", "--seconds", "0").exit_code == 0
+    again = run("export", f"onnx:{file}", "--out", str(tmp_path / "again.onnx"))
+    assert "only a torch network can be exported (an ONNX file is one already), and 'onnx:" in again.stderr
+    assert "surrogate" not in again.stderr
 
 
 @pytest.mark.slow
@@ -71,6 +74,7 @@ def test_a_fixed_batch_size_and_a_file_that_is_replaced_or_left_alone(nets, tmp_
         (["NETS:none", "--out", "x.onnx", "--shape", "3x4x4"], "has no 'none'"),
         (["onnx:x.onnx", "--out", "y.onnx", "--shape", "3x4x4"], "there is no file"),
         (["NETS:small", "--out", "x.onnx", "--shape", "3x9x9"], "Give the shape that it was made for"),
+        (["NETS:small#layout=NHWC", "--out", "x.onnx", "--shape", "3x4x4"], "only a torch network can be exported"),
         (["small", "--out", "x.onnx", "--shape", "3x4x4"], "is not a target"),
         (["NETS:small", "--out", "x.onnx", "--shape", "3x4"], "CxHxW"),
         (["NETS:small", "--out", "x.onnx", "--shape", "3x4x4", "--weights", "none.pt"], "none.pt"),

@@ -306,6 +306,11 @@ class TestTheTraining:
         write_curve([0.1] * 10 + [2.0] * 30, tmp_path, warm_up=10)
 
 
+def brightness(x):
+    """A target that is no network."""
+    return x.mean((2, 3))
+
+
 class TestTheCommand:
     @pytest.fixture
     def arguments(self, tmp_path, shared, monkeypatch):
@@ -339,6 +344,7 @@ class TestTheCommand:
             (["--hold-out", "0", "--test-source", "dowse:cifar10_resnet32"], "give --test-images or --hold-out"),
             (["--channels", "4,x"], "--channels must be numbers"),
             (["--target", "dowse:cifar10_resnet21"], "did you mean"),
+            (["--target", f"python:{__name__}:brightness", "--size", "32"], "the target to defend must be a torch net"),
             (["--images", "nowhere"], "nowhere"),
         ],
     )

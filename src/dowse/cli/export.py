@@ -22,10 +22,11 @@ def export(
     """Write a torch target as an ONNX file, compare the two, and say how to use it."""
     with failing_kindly():
         from dowse.errors import InputError
-        from dowse.targets import declared_shape, parse_shape, resolve_surrogate
+        from dowse.targets import declared_shape, module_of, parse_shape, resolve_target
         from dowse.targets.export import export_onnx
 
-        net = resolve_surrogate(spec, weights)
+        needed = "only a torch network can be exported (an ONNX file is one already)"
+        net = module_of(spec, resolve_target(spec, weights), needed)
         sizes = parse_shape(shape) if shape is not None else declared_shape(spec, net)
         if sizes is None:
             raise InputError(f"{spec} does not say which images it takes: give --shape, for example --shape 3x224x224")

@@ -54,7 +54,7 @@ def train_denoiser(
         from dowse.defences.train_denoiser import Learner, Training
         from dowse.errors import InputError
         from dowse.images.sources import open_images
-        from dowse.targets import input_size, resolve_surrogate
+        from dowse.targets import input_size, module_of, resolve_surrogate, resolve_target
 
         torch.set_num_threads(threads)
         if test_source is not None and not (hold_out or test_images):
@@ -66,7 +66,7 @@ def train_denoiser(
             seed=seed,
         )  # fmt: skip
         sizes = [level / 255 for level in _numbers("test-eps", test_eps)]
-        net = resolve_surrogate(target)
+        net = module_of(target, resolve_target(target), "the target to defend must be a torch network")
         found = open_images(images).load(size=side)
         end = len(found.images) - hold_out
         if end < 1:

@@ -6,6 +6,7 @@ from dowse.targets.options import parse_shape
 from dowse.targets.shapes import declared_shape, input_shape, input_size
 from dowse.targets.spec import (
     Spec,
+    module_of,
     open_target,
     parse_spec,
     resolve_surrogate,
@@ -22,6 +23,7 @@ __all__ = [
     "declared_shape",
     "input_shape",
     "input_size",
+    "module_of",
     "open_target",
     "parse_shape",
     "parse_spec",

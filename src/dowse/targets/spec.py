@@ -157,13 +157,18 @@ def resolve_target(spec: str | Spec, weights: Weights = None, **options: Any) ->
 
 def resolve_surrogate(spec: str | Spec, weights: Weights = None, **options: Any) -> nn.Module:
     """The white-box module of a spec of a torch kind: from points (n, C, H, W) in [0, 1] to logits (n, K)."""
-    net = resolve_target(spec, weights, **options)
-    if not isinstance(net, nn.Module):
-        raise InputError(
-            f"a surrogate must give gradients, {spec!r} does not: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)} "
-            "that makes a module, without options that say how it is asked, such as shape= or layout="
-        )
-    return net
+    return module_of(spec, resolve_target(spec, weights, **options), "a surrogate must give gradients")
+
+
+def module_of(spec: str | Spec, made: Resolved, needed: str) -> nn.Module:
+    """What a spec made, if it is a module of torch; if not, an InputError that begins with why one is needed."""
+    if isinstance(made, nn.Module):
+        return made
+    text = spec if isinstance(spec, str) else spec.text
+    raise InputError(
+        f"{needed}, and {text!r} is no torch network: use one of {', '.join(f'{k}:' for k in TORCH_KINDS)} "
+        "that makes a module, without options that say how it is asked, such as shape= or layout="
+    )
 
 
 def _behind_defences(spec: Spec, options: Mapping[str, Any]) -> Resolved:
