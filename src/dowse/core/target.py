@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -248,8 +249,19 @@ def _remedy(answer: object) -> str:
     """How to make scores of what a model answers with, where that is known."""
     if isinstance(answer, Mapping):
         return f": it holds {', '.join(map(repr, answer))}; give lambda x: model(x)[…] with the one that has the scores"
-    if getattr(answer, "ndim", 2) == 1 and "int" in str(getattr(answer, "dtype", "")):
+    if _are_labels(answer):
         return ", which look like labels: let it answer with probabilities or logits"
     if isinstance(answer, tuple):
         return ": give lambda x: model(x)[i] with the place i of the scores"
     return ""
+
+
+def _are_labels(answer: object) -> bool:
+    """Whether a model answers with one whole number or word a row."""
+    if isinstance(answer, Tensor):
+        return answer.ndim == 1 and not answer.is_floating_point()
+    try:
+        held = np.asarray(answer)
+    except (TypeError, ValueError, RuntimeError):  # of rows of different lengths, of tensors that are no numbers
+        return False
+    return held.ndim == 1 and held.dtype.kind in "biuUS"
