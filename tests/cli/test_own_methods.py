@@ -113,6 +113,12 @@ class Odd(Corners):
     norms = ("l2", "linf")
 
 
+@dataclass(frozen=True)
+class Answering:
+    def flow(self, x, f, ball, rng):
+        return 3
+
+
 class Wordy:
     def __init__(self, words):
         self.words = words
@@ -214,6 +220,13 @@ def test_by_name_and_as_an_object_it_is_the_same(module: str, tmp_path: Path) ->
 def test_what_cannot_be_used_is_refused_with_its_remedy(module: str, method: str, match: str) -> None:
     with pytest.raises(InputError, match=match):
         dowse.attack(torch.nn.Flatten(), torch.rand(1, 3, 4, 4), method=method.replace("MODULE", module), norm="linf")
+
+
+def test_a_flow_that_is_no_generator_is_told_in_a_line(module: str, tmp_path: Path) -> None:
+    words = ["--target", f"torch:{module}:target", "--images", image_file(tmp_path, 2), "--out", tmp_path / "out"]
+    ended = CliRunner().invoke(app, ["attack", "--method", f"{module}:Answering", *map(str, words)])
+    assert ended.exit_code == 2, ended.exception
+    assert "flow of Answering must be a generator (yield …), it returned 3; see docs/extending.md" in ended.stderr
 
 
 def test_a_norm_it_is_not_for_is_refused(module: str) -> None:

@@ -1,6 +1,7 @@
 """The conversation about one task: how far it has come, and the rules it shares with all others of its run."""
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -13,6 +14,7 @@ from dowse.core.flow import Answer, Begin, Flow, Look, Note, Opening, PriorAt, P
 from dowse.core.reply import Reply
 from dowse.core.seeds import stream
 from dowse.core.task import Task
+from dowse.errors import InputError
 from dowse.maths.geometry import Ball, copies_inside
 from dowse.maths.losses import Objective
 
@@ -143,4 +145,9 @@ def _opened(task: Task, rules: Rules) -> Flow[Any]:
     """Every conversation opens with the image itself: its loss, whether it is wrong already, its label."""
     f = yield from check(task.x)
     rng = stream(rules.seed, task.id, rules.method, rules.target)
-    return (yield from rules.attack.flow(task.x, f, rules.ball, rng))
+    flow = rules.attack.flow(task.x, f, rules.ball, rng)
+    if not isinstance(flow, Generator):
+        raise InputError(
+            f"flow of {rules.method} must be a generator (yield …), it returned {flow!r}; see docs/extending.md"
+        )
+    return (yield from flow)
