@@ -37,6 +37,7 @@ def collect(folder: Path) -> dict[str, Any]:
             rows, stored = counted.rows, counted.stored
             wrong, fooled = sum(row.end is End.ALREADY_WRONG for row in rows), sum(row.success for row in rows)
             answers, size = store.logged(run.id)
+            sent = store.sent(run.id) if counted.unfinished else sum(row.sent for row in stored)  # sums need no torch
             runs.append(
                 {
                     "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],
@@ -44,7 +45,7 @@ def collect(folder: Path) -> dict[str, Any]:
                     "images": run.count, "done": len(rows), "fooled": fooled, "already_wrong": wrong,
                     "success_rate": fooled / len(counted.attacked) if counted.attacked else None,
                     "failed": len(counted.failed), "budget": run.budget,
-                    "queries": sum(row.queries for row in stored), "sent": sum(row.sent for row in stored),
+                    "queries": sum(row.queries for row in stored), "sent": sent,
                     "saved_queries": sum(row.saved_queries for row in stored), "logged_answers": answers,
                     "logged_bytes": size, "skipped": run.skipped, **store.replays(run.id),
                 }
@@ -71,7 +72,7 @@ def show(found: dict[str, Any]) -> None:
     from dowse.cli.run_table import wide_console
 
     console = wide_console()
-    table = Table("run", "method", "target", "norm", "images", "fooled", "queries", "logged")
+    table = Table("run", "method", "target", "norm", "images", "fooled", "queries of ended images", "sent", "logged")
     for run in found["runs"]:
         rate = "–" if run["success_rate"] is None else f"{run['success_rate']:.1%}"
         table.add_row(
@@ -82,6 +83,7 @@ def show(found: dict[str, Any]) -> None:
             f"{run['done']}/{run['images']}",
             rate,
             str(run["queries"]),
+            str(run["sent"]),
             f"{run['logged_answers']} answers, {run['logged_bytes'] / 1e6:.1f} MB",
         )
     console.print(table)
