@@ -225,6 +225,24 @@ def test_a_targeted_run_without_classes_to_reach_is_refused(folder: Path) -> Non
     assert status == 2
     assert "target_label" in output
     assert not (folder / "asked").is_file() or {*(folder / "asked").read_text().split()} <= {"0"}
+    assert not (folder / "out").exists(), "no run is entered that cannot be run"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        said(defence="jpg:75"),
+        said(target="jpeg:175+torch:{nets}:plain"),
+        said(reveals="top5"),
+        said(decimals="-1"),
+        {**PRGF, **said(smooth="4")},
+    ],
+    ids=str,
+)
+def test_words_are_refused_before_a_run_is_entered(folder: Path, changed: dict[str, str]) -> None:
+    status, _ = invoked("attack", "--out", "out", *spelt(folder, changed), "--quiet")
+    assert status == 2
+    assert not (folder / "out").exists()
 
 
 def test_logging_nothing_and_keeping_it_is_refused(folder: Path) -> None:

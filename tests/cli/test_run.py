@@ -213,10 +213,36 @@ def test_a_dry_run_without_images_or_target_says_what_it_can(tmp_path: Path) -> 
     file.write_text(
         'target = "torchvision:vgg16"\nimages = {path = "nowhere", count = 7}\nmethod = "rgf"\nbudget = 10\n'
     )
-    plan = json.loads(passed("run", file, "--dry-run", "--json"))
+    ended = dowse("run", file, "--dry-run", "--json")
+    assert ended.exit_code == 2, "as a run of it"
+    plan = json.loads(ended.stdout)
     assert plan["queries"] == 70
     assert plan["seconds"] is None
     assert "the images cannot be read" in plan["notes"][0]
+    (refused,) = plan["refused"]
+    assert refused.startswith("there are no images at nowhere")
+    assert refused in ended.stderr
+
+    file.write_text(file.read_text().replace(", count = 7", ""))
+    ended = dowse("run", file, "--dry-run")
+    assert ended.exit_code == 2
+    assert "1 run, how many queries is not known" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('defence = "jpg:75"', "no defence is named 'jpg': did you mean 'jpeg'?"),
+        ('target = "torch:tests.cli.test_run:nothing"', "has no 'nothing'"),
+    ],
+)
+def test_a_dry_run_ends_with_what_a_run_would_refuse(tmp_path: Path, file: Path, given: str, said: str) -> None:
+    word = given.partition(" ")[0]
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(f"{word} ")]
+    file.write_text("\n".join([given, *kept]))
+    ended = dowse("run", file, "--out", tmp_path / "out", "--dry-run")
+    assert ended.exit_code == 2
+    assert said in ended.stderr
 
 
 def test_attack_is_a_run_of_one_method_with_the_same_words(tmp_path: Path, file: Path) -> None:
@@ -312,6 +338,11 @@ def test_ctrl_c_finishes_the_round_and_says_how_to_go_on(tmp_path: Path) -> None
         assert session.queries == sum(rows_seen(tmp_path / "rows").values())
         assert session.holds == 0
         assert session.command == ["dowse", *command[3:]]
+        sent = {run.id: store.sent(run.id) for run in store.runs()}
+    found = json.loads(passed("status", tmp_path / "out", "--json"))
+    assert {run["run"]: run["sent"] for run in found["runs"]} == sent
+    assert sum(sent.values()) == sum(rows_seen(tmp_path / "rows").values()), "rows of images that have not ended too"
+    assert str(max(sent.values())) in passed("status", tmp_path / "out")
 
 
 def event_files(folder: Path) -> list[Any]:

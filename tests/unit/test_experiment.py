@@ -60,6 +60,25 @@ def test_eps_can_depend_on_the_norm() -> None:
     assert [(spec.norm, spec.eps) for spec in grid] == [("l2", 1.5), ("linf", None)]
 
 
+def test_radii_none_of_which_is_for_a_norm_that_is_run_are_refused() -> None:
+    with pytest.raises(InputError, match="eps has a radius for linf only, and the run is in l2: add --norm linf"):
+        specs(eps={"linf": 0.03})
+    with pytest.raises(InputError, match="or a radius for linf"):
+        specs(eps={"l2": 1.0}, method={"name": "rgf", "norm": "linf"})
+    assert [spec.eps for spec in specs(eps={"l2": 1.0, "linf": 0.03})] == [1.0]
+
+
+@pytest.mark.parametrize("word", [{"smooth": 4}, {"class_offset": 1}, {"surrogate_size": 7}, {"combine": "cycle"}])
+def test_words_about_surrogates_say_nothing_where_there_is_none(word: dict[str, Any]) -> None:
+    alone = {name: value for name, value in BASE.items() if name != "surrogate"} | {"method": "dowse"}
+    plain, said = (
+        expand(make_experiment(alone | more, source="test.toml"), lambda target: "")[0].spec.id for more in ({}, word)
+    )
+    assert plain == said
+    if word != {"smooth": 4}:
+        assert len({specs(method="dowse", **more)[0].id for more in ({}, word)}) == 2, "with one, they say something"
+
+
 def test_a_methods_own_loss_holds_unless_one_is_said() -> None:
     own = [method.name for method in METHODS.values() if method.loss != "ce"]
     assert own
@@ -177,12 +196,29 @@ def test_a_method_may_have_another_count_on_each_target() -> None:
         ({"surrogate": []}, "an empty list leaves nothing to run"),
         ({"accept": "never"}, "got 'never'"),
         ({"eps": "big"}, "got 'big'"),
-        ({"method": {"q": 3}}, "'method.0.name' is missing"),
+        ({"eps": "8/0"}, "eps is a number such as 3.0 or 8/255, or {l2 = 3.0, linf = 0.03}, got '8/0'"),
+        ({"eps": [1.0, "big"]}, "test.toml: eps.1 is a number such as"),
+        ({"eps": {"l2": 1.0, "lnf": 0.03}}, "linf = 0.03}, got {'l2': 1.0, 'lnf': 0.03}"),
+        ({"surrogate": 5}, "test.toml: surrogate is a spec such as"),
+        ({"norm": "l3"}, "test.toml: norm: input should be"),
+        ({"norm": ["l2", "l3"]}, "test.toml: norm.1: input should be"),
+        ({"images": 5}, "images is a path, or a table {path = PATH, count = NUMBER}, got 5"),
+        ({"method": {"q": 3}}, "'method.name' is missing"),
+        ({"method": [{"name": "rgf"}, {"q": 3}]}, "'method.1.name' is missing"),
+        ({"method": {"name": "rgf", "on": "x"}}, "test.toml: on of rgf is for 'x'"),
+        ({"defence": "jpg:75"}, "no defence is named 'jpg': did you mean 'jpeg'?"),
+        ({"target": "jpeg:175+dowse:a"}, "a JPEG quality lies between 1 and 95, got 175"),
+        ({"target": "jpeg+blacklight+dowse:a"}, "must stand in front of every other defence"),
+        ({"target": "onnx:net.onnx#layout=nhcw"}, "layout='NHCW' is unknown"),
+        ({"smooth": 4}, "must be odd, got 4"),
+        ({"reveals": "top5"}, "reveals='top5' is unknown"),
+        ({"decimals": -1}, "decimals must be a whole number from 1 to 15"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_remedy(more: dict[str, Any], expected: str) -> None:
-    with pytest.raises(InputError, match=re.escape(expected)):
+    with pytest.raises(InputError, match=re.escape(expected)) as caught:
         expand(made(**more), lambda target: "")
+    assert "; eps" not in str(caught.value), "once is enough, however many forms a value may have"
 
 
 def test_a_surrogate_that_is_needed_is_asked_for() -> None:

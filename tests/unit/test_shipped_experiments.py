@@ -83,8 +83,9 @@ def test_each_resolves_with_a_dry_run(file: Path, tmp_path: Path, monkeypatch: p
     ):  # its images may be here; what it costs is then asked of real models, elsewhere
         monkeypatch.setattr("dowse.images.sources.open_images", _no_images)
     ended = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "out"), "--dry-run", "--json"])
-    assert ended.exit_code == 0, ended.output
     found = json.loads(ended.stdout)
+    assert ended.exit_code == (2 if found["refused"] else 0), ended.output
+    assert all("images" in why or "ImageNet" in why for why in found["refused"]), found["refused"]
     assert len(found["runs"]) == len(expand(load_experiment(file), lambda target: ""))
     assert found["queries"] > 0
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,34 @@ if TYPE_CHECKING:
 SECONDS = 3.0  # of forward passes, to time a target
 
 
+@dataclass(frozen=True)
+class Remarks:
+    """What is said about a plan.
+
+    Attributes:
+        notes: What is good to know.
+        refused: What a run would end with before its first query.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
 def show_plan(experiment: "Experiment", out: Path, *, as_json: bool, probe: bool = False) -> None:
-    """Print what an experiment would run."""
+    """Print what an experiment would run, then raise as InputError what a run of it would refuse here."""
+    from dowse.errors import InputError
+
     found = plan(experiment, out, probe=probe)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
-        return
+    else:
+        _show(found)
+    if found["refused"]:
+        raise InputError("; ".join(found["refused"]))
+
+
+def _show(found: dict[str, Any]) -> None:
+    """Print a plan."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -34,7 +57,8 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool, probe: bool
         table.add_row(*("–" if run[word] is None else escape(str(run[word])) for word in shown))
     console = wide_console()
     console.print(table)
-    console.print(f"{len(found['runs'])} runs, at most {found['queries']} queries", highlight=False)
+    most = "how many queries is not known" if found["queries"] is None else f"at most {found['queries']} queries"
+    console.print(f"{plural(len(found['runs']), 'run')}, {most}", highlight=False)
     for note in found["notes"]:
         console.print(note, markup=False, highlight=False)
     for target, rate in found["rows_per_second"].items():
@@ -47,28 +71,30 @@ def show_plan(experiment: "Experiment", out: Path, *, as_json: bool, probe: bool
 def plan(experiment: "Experiment", out: Path, *, probe: bool = False) -> dict[str, Any]:
     """The grid as plain values; what cannot be known here (no images, no target) is None, with a note.
 
-    A target that is not on this machine, whose answers may cost money, is sent rows only if `probe` says so.
+    `refused` is what a run would end with at once. A target that is not on this machine, whose answers may cost money,
+    is sent rows only if `probe` says so.
     """
-    notes: list[str] = []
-    source, plans = _grid(experiment, notes)
+    remarks = Remarks()
+    source, plans = _grid(experiment, remarks)
     total = experiment.images.count if source is None else len(source)
     wanted = [one.count if total is None else min(total, one.count or total) for one in plans]
     done = [0] * len(plans) if source is None else images_done(out, plans, wanted)
     runs = [_line(*one, known=source is not None) for one in zip(plans, wanted, done, strict=True)]
     queries = [run["queries"] for run in runs]
-    rates, sent = ({}, 0) if source is None else _rates(experiment, plans, source, notes, probe)
+    rates, sent = ({}, 0) if source is None else _rates(experiment, plans, source, remarks, probe)
     return {
         "runs": runs,
         "queries": None if None in queries else sum(queries),
         "rows_per_second": rates,
         "seconds": _seconds(queries, [rates.get(one.spec.target) for one in plans]),
         "sent": sent,
-        "notes": notes,
+        "notes": remarks.notes,
+        "refused": remarks.refused,
     }
 
 
-def _grid(experiment: "Experiment", notes: list[str]) -> "tuple[ImageSource | None, list[PlannedRun]]":
-    """The images and the runs on them; no images, with a note why, where the runs' ids cannot be known here."""
+def _grid(experiment: "Experiment", remarks: Remarks) -> "tuple[ImageSource | None, list[PlannedRun]]":
+    """The images and the runs on them; no images, and a remark why, where the runs' ids cannot be known here."""
     from dowse.errors import InputError
     from dowse.experiment.grid import expand, plans_of
     from dowse.images.sources import open_images
@@ -80,7 +106,8 @@ def _grid(experiment: "Experiment", notes: list[str]) -> "tuple[ImageSource | No
     except InputError as error:
         plans = expand(experiment, lambda target: "")  # raises what is wrong with the experiment itself
         missing = "images" if source is None else "targets"
-        notes.append(f"the {missing} cannot be read, so runs have no ids yet: {error}")
+        remarks.notes.append(f"the {missing} cannot be read, so runs have no ids yet")
+        remarks.refused.append(str(error))
         return None, plans
 
 
@@ -94,9 +121,10 @@ def _line(one: "PlannedRun", images: int | None, done: int, *, known: bool) -> d
 
 
 def _rates(
-    experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", notes: list[str], probe: bool
+    experiment: "Experiment", plans: "Sequence[PlannedRun]", source: "ImageSource", remarks: Remarks, probe: bool
 ) -> tuple[dict[str, float], int]:
-    """The rows a second of each target: its rate, or as timed here; and the rows that took, with notes on these."""
+    """The rows a second of each target: its rate, or as timed here; and the rows that took, with remarks on these."""
+    from dowse.errors import InputError
     from dowse.targets import parse_spec
 
     rates, sent = {}, 0
@@ -106,18 +134,21 @@ def _rates(
             continue
         try:
             timing = timed(spec, source, experiment, probe=probe)
+        except InputError as error:
+            remarks.refused.append(str(error))
+            continue
         except Exception as error:  # a dry run says what it can
-            notes.append(f"{target} cannot be timed here: {error}")
+            remarks.notes.append(f"{target} cannot be timed here: {error}")
             continue
         if timing is None:
-            notes.append(
+            remarks.notes.append(
                 f"{target} is not on this machine and was sent no row: --probe times it, which costs some hundred"
             )
             continue
         rates[target] = timing.rows_per_second
         sent += timing.sent
-        notes.append(f"{target} was timed with {timing.sent} rows, which no image pays for")
-        notes += [f"{target}: {one.found}; {one.remedy}" for one in timing.findings if one.verdict != "good"]
+        remarks.notes.append(f"{target} was timed with {timing.sent} rows, which no image pays for")
+        remarks.notes.extend(f"{target}: {one.found}; {one.remedy}" for one in timing.findings if one.verdict != "good")
     return rates, sent
 
 
@@ -147,7 +178,7 @@ def images_done(out: Path, plans: "Sequence[PlannedRun]", wanted: Sequence[int |
 
 def timed(spec: "RunSpec", source: "ImageSource", experiment: "Experiment", *, probe: bool) -> "Timing | None":
     """A target timed on the first image; None for one that is not on this machine, unless it is to be probed."""
-    from dowse.images.image_set import in_channels
+    from dowse.images.image_set import UNREADABLE, in_channels
     from dowse.preflight.timing import time_target
     from dowse.running.instructions import Instructions
     from dowse.targets import input_shape, open_target, parse_spec
@@ -160,7 +191,10 @@ def timed(spec: "RunSpec", source: "ImageSource", experiment: "Experiment", *, p
         if target.remote and not probe:
             return None
         size, channels = experiment.images.fitting(input_shape(spec.target))
-        x = in_channels(source, channels).read(0, size).to(dtype)
+        try:
+            x = in_channels(source, channels).read(0, size).to(dtype)
+        except UNREADABLE as error:
+            raise OSError(f"the first image, which a run leaves out, cannot be read: {error}") from error
         return time_target(target, x, spec.batch_size, SECONDS, spec.outputs)
     finally:
         target.close()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from dowse.errors import InputError
 from dowse.experiment.grid import plans_of
 from dowse.experiment.spec import PlannedRun
 from dowse.experiment.tables import Experiment, ImagesTable, Save
@@ -83,6 +84,8 @@ def run_plans(
     report, interrupt = how.get("report") or Reporter(), how.get("interrupt") or Interrupt()
     log_answers, device = how.get("log_answers", True), how.get("device", "cpu")
     finished, labels = [], ""
+    for plan in plans:
+        _check_wanted_classes(plan, images)
     with StoreWriter(out, how.get("command", ()), keep_answers=how.get("keep_answers", False)) as store:
         backends = Backends(plans, len(images), store, engine, device, report.message)
         for plan in plans:
@@ -99,3 +102,17 @@ def run_plans(
             engine.run(told, run)
             finished.append(run.finish())
     return finished
+
+
+def _check_wanted_classes(plan: PlannedRun, images: ImageSource) -> None:
+    """Raise InputError for a targeted run on an image of which it is not said what class it is to become."""
+    if not plan.spec.targeted:
+        return
+    for entry in images.entries[: plan.count]:
+        if entry.target_label is None:
+            raise InputError(
+                f"a targeted run needs a target_label for every image, and {entry.name} has none: give a folder's "
+                "labels.csv a column target_label, an .npz or .safetensors file target_labels"
+            )
+        if entry.target_label == entry.label:
+            raise InputError(f"{entry.name}: the wanted class {entry.target_label} is its label already: name another")
