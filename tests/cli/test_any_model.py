@@ -50,6 +50,7 @@ def test_a_model_of_flattened_grey_pixels(models, tmp_path: Path):
     result = attack(models, "trees", tmp_path, "--size", "6x5", "--channels", 1, "--eps", 0.5)
     assert result.exit_code == 0, result.output
     assert "Trees: numpy float NHWC flattened in, probabilities out" in result.output
+    assert "#layout=… behind a spec" in " ".join(result.output.split())
     assert "warning" not in result.output
     with Store(tmp_path / "out") as store:
         (run,) = store.runs()

@@ -81,7 +81,7 @@ def test_it_is_said_in_a_line():
     (said,) = said_of(coarse)
     assert said == (
         "scores come in steps: rgf starts with σ = 0.0039 a pixel, where they move, not 0.0001; "
-        "sigma= of your own is kept"
+        "a sigma of your own is kept"
     )
     assert "σ = 0.01 a" in said_of(smooth, decimals=2)[0]
     assert said_of(smooth) == said_of(coarse, sigma=2e-4) == []

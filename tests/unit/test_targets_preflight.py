@@ -109,12 +109,21 @@ def test_the_step_of_quantised_scores_is_named(step, said):
 def test_what_the_scores_are_and_what_they_are_said_to_be():
     probs = of_net(lambda s: s.softmax(1))
     assert finding(probs, "outputs", outputs="probs").verdict is Verdict.GOOD
-    assert finding(probs, "outputs").remedy == "say outputs='probs'"
-    assert finding(NET, "outputs", outputs="probs").remedy == "say outputs='logits'"
+    assert finding(probs, "outputs").remedy == "say outputs='probs' (--outputs probs)"
+    assert finding(NET, "outputs", outputs="probs").remedy == "say outputs='logits' (--outputs logits)"
     assert finding(of_net(lambda s: s.log_softmax(1)), "outputs").verdict is Verdict.GOOD
     sigmoids = finding(of_net(lambda s: s.sigmoid()), "outputs", outputs="probs")
-    assert sigmoids.remedy == "say outputs='logits'"
+    assert sigmoids.remedy == "say outputs='logits' (--outputs logits)"
     assert "as sigmoids do" in sigmoids.found
+
+
+def test_a_remedy_serves_python_and_the_command_line():
+    assert "quantize=True (--quantize)" in reading.form("numpy uint8 NHWC in, logits out").remedy
+    assert "#scale=255 behind a spec" in reading.difference(torch.ones(4, 3), 4).remedy
+    assert "--size" in finding(of_net(lambda s: s[:1]), "answer").remedy
+    (noisy,) = [f for f in report_on(of_net(lambda s: s + torch.rand(()))).findings if f.check == "determinism"]
+    assert "repeats=4 (--repeats 4)" in noisy.remedy
+    assert "verify=3 (--verify 3)" in noisy.remedy
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 4, 6])

@@ -70,5 +70,6 @@ def _guarded(check: str, look: Callable[[], Finding]) -> Finding:
             check,
             Verdict.WRONG,
             in_words(error),
-            "a target takes points (n, C, H, W) in [0, 1] and answers with scores (n, K); check size and server",
+            "a target takes points (n, C, H, W) in [0, 1] and answers with scores (n, K); check the size of the images "
+            "(--size, of `dowse check` --shape) and, if one answers, the server",
         )

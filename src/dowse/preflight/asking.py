@@ -11,7 +11,7 @@ from dowse.core.reply import Request
 from dowse.core.target import TargetLike
 from dowse.maths.losses import Objective
 from dowse.preflight import reading
-from dowse.preflight.findings import Finding, Verdict
+from dowse.preflight.findings import Finding, Verdict, option
 from dowse.wording import duration
 
 PROBE = 1e-4  # the paper's σ, per pixel
@@ -68,13 +68,15 @@ class Asking:
             remedy = "an attack on it succeeds by chance: dropout in training mode, or an input that never reaches it?"
             return Finding("determinism", Verdict.WRONG, found, remedy)
         if gap > 0:
-            remedy = "repeats=4 averages its noise (all counted), a larger sigma= outweighs it, verify=3 re-checks"
+            averages = f"{option('repeats', 4)} averages its noise (all counted)"
+            remedy = f"{averages}, a larger sigma outweighs it, {option('verify', 3)} re-checks"
             return Finding("determinism", Verdict.NOTE, f"the same images again differ by {gap:.2g}", remedy)
         if not self.oracle.takes_row_seeds:
             return Finding("determinism", Verdict.GOOD, "the same images again give the same scores")
         gap = _gap(self.scores, self.ask(self.images, seed=len(self.images)))
         found = f"its noise is drawn per row by seed; other seeds differ by {gap:.2g}"
-        return Finding("determinism", Verdict.NOTE, found, "a larger sigma= outweighs the noise, verify=3 re-checks")
+        remedy = f"a larger sigma outweighs the noise, {option('verify', 3)} re-checks"
+        return Finding("determinism", Verdict.NOTE, found, remedy)
 
     def batch_dependence(self) -> Finding:
         """Each image alone against all at once; what noise does anyway is no dependence."""
@@ -106,7 +108,8 @@ class Asking:
         if σ == PROBE:
             return Finding("sensitivity", Verdict.GOOD, found)
         if 2 * moved >= len(f):
-            return Finding("sensitivity", Verdict.NOTE, f"{found}, not by less", f"sigma={σ:g} saves growing it")
+            remedy = f"{option('sigma', σ)} saves growing it"
+            return Finding("sensitivity", Verdict.NOTE, f"{found}, not by less", remedy)
         remedy = "it rounds its input or its output, or is very sure of its answer; σ grows by itself, at a price"
         return Finding("sensitivity", Verdict.NOTE, found, remedy)
 
@@ -125,7 +128,9 @@ class Asking:
         found = f"{rows} rows a second; {BUDGET:,} take {duration(BUDGET / speed)}"
         if BUDGET / speed <= SLOW:
             return Finding("speed", Verdict.GOOD, found)
-        remedy = "on a CPU `dowse export` makes it faster; over http raise connections= and --rate; or lower the budget"
+        remedy = (
+            "on a CPU `dowse export` makes it faster; over http raise #connections= and the rate; or lower the budget"
+        )
         return Finding("speed", Verdict.NOTE, found, remedy)
 
 

@@ -30,6 +30,11 @@ class Finding:
     remedy: str = ""
 
 
+def option(name: str, value: object) -> str:
+    """An option as Python writes it and as the command line does: one remedy serves both."""
+    return f"{name}={value!r} (--{name}{'' if value is True else f' {value}'})"
+
+
 @dataclass(frozen=True)
 class Preflight:
     """All findings, and what they cost.

@@ -9,10 +9,11 @@ from dowse.attacks.stepped import Stepped
 from dowse.core.oracle import FirstAnswer, Oracle
 from dowse.errors import InputError, TargetNote, TargetWarning, warn
 from dowse.preflight import reading
-from dowse.preflight.findings import Finding, Verdict
+from dowse.preflight.findings import Finding, Verdict, option
 from dowse.preflight.watching import learn_by_nothing
 from dowse.settings import AttackSettings, Outputs
 
+SAY_OTHERWISE = "options say otherwise, layout=… of dowse.Model or #layout=… behind a spec (docs/targets.md)"
 SURE_OF_LABELS = 4  # images that are all classified wrongly before it is said; one or two may just be hard
 
 
@@ -42,7 +43,7 @@ def first_look(oracle: Oracle, like: Tensor, settings: AttackSettings, stepped: 
         scores = torch.cat([answer.scores for answer in answers])
         _check_classes(scores.shape[1])
         if (form := target.form) is not None:
-            warn(f"{target.name}: {form}, as its first answer shows; dowse.Model says otherwise", TargetNote)
+            warn(f"{target.name}: {form}, as its first answer shows; {SAY_OTHERWISE}", TargetNote)
         if not bool(scores.isfinite().all()):
             return  # each such image ends by itself, and says so
         first = torch.stack([answer.scores[0] for answer in answers])
@@ -72,7 +73,7 @@ def _say_sigma(attack: Stepped, scores: Tensor) -> None:
     if (sigma := max(map(attack.sigma_for, scores))) > attack.sigma:
         warn(
             f"scores come in steps: {attack.name} starts with σ = {sigma:.2g} a pixel, where they move, not "
-            f"{attack.sigma:.2g}; sigma= of your own is kept",
+            f"{attack.sigma:.2g}; a sigma of your own is kept",
             TargetNote,
         )
 
@@ -91,7 +92,7 @@ def _softmax(seen: bool, outputs: Outputs) -> Finding:
     if not seen or outputs == "probs":
         return Finding("outputs", Verdict.GOOD, "as far as can be seen without a query, as it is said")
     found = "its last step is a softmax, so it answers with probabilities, but outputs='logits'"
-    return Finding("outputs", Verdict.WRONG, found, "say outputs='probs'")
+    return Finding("outputs", Verdict.WRONG, found, f"say {option('outputs', 'probs')}")
 
 
 def _noise(drew: bool) -> Finding:
@@ -102,8 +103,8 @@ def _noise(drew: bool) -> Finding:
         "determinism",
         Verdict.WRONG,
         "it drew random numbers while it answered, so the same image may be answered otherwise",
-        "if it is to be noisy, set takes_row_seeds = True and draw from the seeds it is given; else repeats=4 averages "
-        "its noise (all counted), and verify=3 asks again about a success",
+        "if it is to be noisy, set takes_row_seeds = True and draw from the seeds it is given; else "
+        f"{option('repeats', 4)} averages its noise (all counted), {option('verify', 3)} asks again about a success",
     )
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dowse.core.target import Target
 from dowse.maths.steps import single_precision, step_of
-from dowse.preflight.findings import Finding, Verdict
+from dowse.preflight.findings import Finding, Verdict, option
 from dowse.settings import Outputs
 from dowse.wording import step as step_words
 
@@ -39,7 +39,8 @@ def form(words: str) -> Finding:
     """What a target takes and answers with, in words; of 8-bit pixels it is said what they hide."""
     if "int8" not in words:
         return Finding("form", Verdict.GOOD, words)
-    remedy = "it does not see less than 1/255 of a pixel: quantize=True keeps to that grid, and starts σ at one level"
+    grid = f"an attack with {option('quantize', True)} keeps to that grid and starts σ at one level"
+    remedy = f"it does not see less than 1/255 of a pixel: {grid}"
     return Finding("form", Verdict.NOTE, words, remedy)
 
 
@@ -60,7 +61,10 @@ def answer(scores: Tensor) -> Finding:
 def difference(scores: Tensor, images: int) -> Finding:
     """Whether scores, (n, K), of so many different images differ at all."""
     if images > 1 and bool((scores == scores[0]).all()):
-        remedy = "check the scale of its input: it may expect 0 … 255 (scale=255 of dowse.Model), or normalise twice"
+        remedy = (
+            "check the scale of its input: it may expect 0 … 255 (scale=255 of dowse.Model, #scale=255 behind a spec), "
+            "or normalise twice"
+        )
         return Finding("answer", Verdict.WRONG, f"the same scores for {images} different images", remedy)
     return Finding("answer", Verdict.GOOD, "different images have different scores")
 
@@ -91,7 +95,7 @@ def outputs(scores: Tensor, said: Outputs) -> Finding:
     found = f"{'probabilities' if kind == 'probs' else 'logits'}: {looks}"
     if kind == said:
         return Finding("outputs", Verdict.GOOD, found)
-    return Finding("outputs", Verdict.WRONG, f"{found}, but outputs={said!r}", f"say outputs={kind!r}")
+    return Finding("outputs", Verdict.WRONG, f"{found}, but outputs={said!r}", f"say {option('outputs', kind)}")
 
 
 def clearly(scores: Tensor, said: Outputs) -> Finding:
