@@ -161,6 +161,48 @@ def test_a_name_that_is_no_folder_is_the_hubs(monkeypatch):
     def gone(*_, **__):
         raise OSError("We couldn't connect to the hub\nto load the files")
 
+    monkeypatch.setattr("huggingface_hub.file_exists", lambda *_: True)
     monkeypatch.setattr(transformers.AutoModelForImageClassification, "from_pretrained", gone)
     with pytest.raises(dowse.InputError, match=r"couldn't connect to the hub to load.*there is no such folder here"):
         resolve_target("hf:somebody/some-model")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hfne", "there is no such folder here; did you mean 'hf:hfnet'\\?"),
+        ("./hfne", "did you mean 'hf:hfnet'\\?"),
+        ("hfne/", "did you mean 'hf:hfnet'\\?"),
+        ("../nothing/like/it", "no such folder here: give one that save_pretrained wrote"),
+        ("/nowhere/net", "no such folder here: give one that save_pretrained wrote"),
+    ],
+)
+def test_a_mistyped_folder_is_told_without_the_hub(tmp_path, monkeypatch, name, said):
+    (tmp_path / "hfnet").mkdir()
+    (tmp_path / "hfnet" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.file_exists", lambda *_: pytest.fail("the hub was asked"))
+    with pytest.raises(dowse.InputError, match=said) as caught:
+        resolve_target(f"hf:{name}")
+    assert "Repo id" not in str(caught.value)
+
+
+def test_the_hub_is_asked_once(tmp_path, monkeypatch, capfd):
+    asked = []
+
+    def answer(name, file):
+        asked.append(name)
+        if "away" in name:
+            raise ConnectionError("Name or service not known")
+        return False
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.file_exists", answer)
+    with pytest.raises(
+        dowse.InputError, match=r"no such folder here, and asking the hub failed \(ConnectionError: Name"
+    ):
+        resolve_target("hf:far/away")
+    with pytest.raises(dowse.InputError, match="nor has the hub a model of that name"):
+        resolve_target("hf:mistyped")
+    assert asked == ["far/away", "mistyped"]
+    assert capfd.readouterr() == ("", "")

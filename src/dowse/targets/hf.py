@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from dowse.core.target import Shape
-from dowse.errors import InputError
+from dowse.errors import InputError, in_a_line
 from dowse.machine.importing import needed
 
+CONFIG = "config.json"
+BEGIN_OF_A_FOLDER = (".", "/", "~")  # no name of the hub begins so
 NO_NAME = "LABEL_"  # what transformers calls a class that has no name
 
 
@@ -101,9 +104,7 @@ def files_of(name: str) -> list[Path]:
     if not folder.is_dir():
         return []
     kinds = (".safetensors", ".bin")
-    return sorted(
-        p for p in folder.iterdir() if p.suffix in kinds or p.name in ("config.json", "preprocessor_config.json")
-    )
+    return sorted(p for p in folder.iterdir() if p.suffix in kinds or p.name in (CONFIG, "preprocessor_config.json"))
 
 
 def shape_of(config: Any, processor: Mapping[str, Any]) -> Shape:
@@ -148,8 +149,47 @@ def _normalisation(processor: Mapping[str, Any], channels: int) -> tuple[Tensor,
 
 
 def _where(name: str) -> dict[str, Any]:
-    """A folder is never looked for anywhere else."""
-    return {"local_files_only": True} if Path(name).is_dir() else {}
+    """A folder is never looked for anywhere else; a name that is none must be known elsewhere, or is an InputError."""
+    if Path(name).is_dir():
+        return {"local_files_only": True}
+    if not _is_cached(name):
+        _check_hub_has(name)
+    return {}
+
+
+def _is_cached(name: str) -> bool:
+    """Whether transformers has fetched a model of the hub's name before."""
+    try:
+        return not name.startswith(BEGIN_OF_A_FOLDER) and bool(
+            _transformers().utils.cached_file(name, CONFIG, local_files_only=True)
+        )
+    except (OSError, ValueError):
+        return False
+
+
+def _check_hub_has(name: str) -> None:
+    """Raise InputError for a mistyped folder, and unless the hub has a model: it is asked once, with no second try."""
+    nothing = f"hf:{name}: there is no such folder here"
+    place = Path(name)
+    if meant := get_close_matches(place.name, _folders_in(place.parent), n=1):
+        raise InputError(f"{nothing}; did you mean {f'hf:{place.parent / meant[0]}'!r}?")
+    if name.startswith(BEGIN_OF_A_FOLDER):
+        raise InputError(f"{nothing}: give one that save_pretrained wrote")
+    try:
+        has = needed("huggingface_hub", "names of the hub need huggingface_hub", "hf").file_exists(name, CONFIG)
+    except Exception as error:  # no connection, no leave to read it, no name that a model can have
+        raise InputError(
+            f"{nothing}, and asking the hub failed ({in_a_line(error)}): fetch it where the hub is, give its path"
+        ) from error
+    if not has:
+        raise InputError(
+            f"{nothing}, nor has the hub a model of that name, or it wants a login: look there for its name"
+        )
+
+
+def _folders_in(place: Path) -> list[str]:
+    """The names of folders with a model in them."""
+    return [config.parent.name for config in place.glob(f"*/{CONFIG}")]
 
 
 def _transformers() -> Any:
