@@ -203,7 +203,7 @@ def test_an_image_that_can_be_read_again_takes_its_place(tmp_path: Path, rows: P
     ("cause", "remedy"),
     [
         ("ConnectionError: HTTP 503", "Mend the target; the"),
-        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", "Mend the target, or give it images of its own size"),
+        ("RuntimeError: mat1 and mat2 shapes differ", "Mend the target, or give it images of its own size"),
         ("RuntimeError: expected input to have 3 channels, but got 1", "of its own channels with --channels"),
     ],
 )  # fmt: skip

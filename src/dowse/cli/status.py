@@ -37,7 +37,7 @@ def collect(folder: Path) -> dict[str, Any]:
             rows, stored = counted.rows, counted.stored
             wrong, fooled = sum(row.end is End.ALREADY_WRONG for row in rows), sum(row.success for row in rows)
             answers, size = store.logged(run.id)
-            sent = store.sent(run.id) if counted.unfinished else sum(row.sent for row in stored)  # sums need no torch
+            sent = store.sent(run.id) if counted.unfinished else sum(row.sent for row in stored)
             runs.append(
                 {
                     "run": run.id, "title": run.title, "target": run.content["target"], "norm": run.content["norm"],

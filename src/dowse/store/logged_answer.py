@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,11 +13,10 @@ from torch import Tensor
 
 from dowse.core.flow import Answer, Query
 from dowse.core.reply import Reply
+from dowse.store.answer_header import DIGEST_BYTES, FORMAT, HEADER, PROJECTIONS, check_header
 
 Rows = NDArray[Any]
 
-PROJECTIONS = 4
-DIGEST_BYTES = 8
 _COLUMNS = 61  # prime, so that no image's rows or channels line up with it
 
 
@@ -87,9 +85,7 @@ def _signs(n: int, columns: int, dtype: np.dtype[Any]) -> Rows:
     return signs.numpy().astype(dtype)
 
 
-FORMAT = 2
 _ANSWERED, _FINITE, _WHITE_BOX, _REFUSED = 1, 2, 4, 8
-_HEADER = struct.Struct(f"<BBIIIIiidf{DIGEST_BYTES}s{PROJECTIONS}d")
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class LoggedAnswer:
         reply, answer = self.reply, self.reply.answer
         flags = _ANSWERED * (answer is not None) | _FINITE * reply.finite | _WHITE_BOX * self.white_box
         flags |= _REFUSED * (reply.refused is not None)
-        header = _HEADER.pack(
+        header = HEADER.pack(
             FORMAT,
             flags,
             self.asked.rows,
@@ -145,11 +141,10 @@ class LoggedAnswer:
     @classmethod
     def unpack(cls, block: bytes) -> "LoggedAnswer":
         """What `pack` packed; a ValueError if the bytes cannot be that."""
-        if len(block) < _HEADER.size or block[0] != FORMAT:
-            raise ValueError(f"a logged answer of {len(block)} bytes that starts with {block[:1]!r} cannot be read")
-        header = _HEADER.unpack_from(block)
+        check_header(block)
+        header = HEADER.unpack_from(block)
         _, flags, rows, sent, answered, classes, label, predicted, confidence, seconds, digest, *projections = header
-        bits, body, answer = -(-rows // 8), memoryview(block)[_HEADER.size :], None
+        bits, body, answer = -(-rows // 8), memoryview(block)[HEADER.size :], None
         length = bool(flags & _ANSWERED) * (8 * rows + bits + 8 * rows * classes)
         if len(body) != length + bool(flags & _REFUSED) * bits:
             raise ValueError(f"a logged answer about {rows} rows is {len(body)} bytes long, which cannot be")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dowse.machine.locks import is_held
 from dowse.maths.radius import paper_radius
 from dowse.store import images, traces
+from dowse.store.answer_header import HEADER, sent_for
 from dowse.store.counted import Counted, count_rows
 from dowse.store.row import OF_THE_TASK, Row
 from dowse.store.schema import NUMBER_BITS, connect, explained
@@ -171,10 +172,8 @@ class Store:
 
     def sent(self, run: str) -> int:
         """Rows handed to the target for a run, for tasks that did not end too: never less than it received."""
-        from dowse.store.logged_answer import LoggedAnswer  # here: it needs torch, and other readers do not
-
-        query = f"""SELECT id, tasks.sent AS unanswered, rows.sent AS told, block FROM tasks
-            LEFT JOIN rows ON task = id
+        query = f"""SELECT id, tasks.sent AS unanswered, rows.sent AS told, substr(block, 1, {HEADER.size}) AS head
+            FROM tasks LEFT JOIN rows ON task = id
             LEFT JOIN answers ON key BETWEEN id << {NUMBER_BITS} AND (id + 1 << {NUMBER_BITS}) - 1 WHERE run = ?"""
         told: dict[int, int] = {}
         counted: Counter[int] = Counter()
@@ -182,7 +181,7 @@ class Store:
             if one["id"] not in told:
                 told[one["id"]] = one["told"] or 0
                 counted[one["id"]] = one["unanswered"]
-            counted[one["id"]] += 0 if one["block"] is None else LoggedAnswer.unpack(one["block"]).reply.sent
+            counted[one["id"]] += 0 if one["head"] is None else sent_for(one["head"])
         return sum(max(rows, counted[task]) for task, rows in told.items())
 
     def replays(self, run: str) -> dict[str, float]:
