@@ -184,7 +184,7 @@ class SurrogatePrior(Prior):
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             logits = self._forward(x.clone(), turns)  # a copy, which a net that normalises in place may overwrite
-            weights = self._slopes(logits.detach().double(), labels.to(x.device))
+            weights = self._slopes(logits.detach().double(), labels)
             (gradient,) = torch.autograd.grad(weighed(logits, weights.to(logits)), x)
         return self._smoothed(gradient)
 
@@ -248,13 +248,14 @@ class SurrogatePrior(Prior):
         """
         self._remark(z.shape[1])
         own = labels + self.surrogate.class_offset
-        known = (own >= 0) & (own < z.shape[1])
+        known = (own >= 0) & (own < z.shape[1])  # here and not on the device, where looking would be waiting
         if known.all():
-            return self.objective.slope(z, own)
+            return self.objective.slope(z, own.to(z.device))
+        known, own = known.to(z.device), own.where(known, z.shape[1]).to(z.device)
         slopes, other = torch.empty_like(z), ~known
         slopes[known] = self.objective.slope(z[known], own[known])
         wider = torch.cat([z[other], z[other].amin(1, keepdim=True)], 1)
-        slopes[other] = self.objective.slope(wider, torch.full_like(own[other], z.shape[1]))[:, :-1]
+        slopes[other] = self.objective.slope(wider, own[other])[:, :-1]
         return slopes
 
     def _remark(self, classes: int) -> None:
