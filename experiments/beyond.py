@@ -9,6 +9,7 @@ A run that several stores hold is taken from the last of them, so that one metho
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -76,8 +77,9 @@ image. *Mean* counts a failure as the budget, the query of the unchanged image i
 infinite, seconds are those that a picture was under attack beside seven others, on a busy machine. *Ratio* is our mean
 over theirs. *Budget* is 10,000 where ours was given that on every image that it did not fool and the other method can
 fool no more images than ours did. Where that one gave up on some with less, its mean is what it spent at least (≥), and
-the ratio is one that more queries can only lower (≤). Elsewhere the budget is the largest that both were given on all
-of these images, and both are cut to it, which makes failures cheap. Of the other methods on a target the best, the one
+the ratio is one that more queries can only lower (≤). Elsewhere, and where such a ratio is above the bar and so tells
+nothing, the budget is the largest that both were given on all of these images, and both are cut to it, which makes
+failures cheap. Of the other methods on a target the best, the one
 that ours gains least on among those that were run on at least half as many images as any, stands first, in bold. A bar
 is met where ours needs at most that share of *its* mean, has the median that the bar asks for and fools no fewer
 images."""
@@ -134,8 +136,11 @@ class Pair:
 Tables = Mapping[str, Mapping[tuple[str, str], Sequence[Pair]]]  # by file, in that by target and norm
 
 
-def pair(other: str, budget: int, ours: Rows, theirs: Rows) -> Pair | None:
-    """The two sides on their common images; None if these are too few."""
+def pair(other: str, budget: int, ours: Rows, theirs: Rows, bar: float = math.inf) -> Pair | None:
+    """The two sides on their common images; None if these are too few.
+
+    The bar is what the most that our share can be is held against: where that is more, it says nothing.
+    """
     both = sorted(ours.keys() & theirs.keys())
     if len(both) < FEWEST:
         return None
@@ -144,11 +149,18 @@ def pair(other: str, budget: int, ours: Rows, theirs: Rows) -> Pair | None:
     given = min([budget, *spent[1]])
     # a row that ran out of less would go on: within the whole budget the other side may fool these too
     their_most = sum(row.success or (row.end is End.BUDGET and row.budget < budget) for row in sides[1])
-    if min(spent[0], default=budget) < budget or their_most > sum(row.success for row in sides[0]):
-        budget = given = min([given, *spent[0]])
-    cut = [[row.within(budget) for row in side] for side in sides]
-    means = fmean(row.seconds for row in sides[0]), fmean(row.seconds for row in sides[1])
-    return Pair(other, budget, given, summarize(cut[0]), summarize(cut[1]), means)
+    known = min(spent[0], default=budget) >= budget and their_most <= sum(row.success for row in sides[0])
+    whole = _within(budget, other, given, sides)
+    if known and (whole.ratio <= bar or given == budget):
+        return whole
+    both_had = min([given, *spent[0]])
+    return _within(both_had, other, both_had, sides)
+
+
+def _within(budget: int, other: str, given: int, sides: Sequence[Sequence[Row]]) -> Pair:
+    ours, theirs = (summarize([row.within(budget) for row in side]) for side in sides)
+    seconds = fmean(row.seconds for row in sides[0]), fmean(row.seconds for row in sides[1])
+    return Pair(other, budget, given, ours, theirs, seconds)
 
 
 def attacked(stores: Sequence[Store], run: str) -> Rows:
@@ -182,7 +194,8 @@ def pairs_of(name: str, stores: Sequence[Store]) -> dict[tuple[str, str], list[P
     found = {}
     for at, methods in cells.items():
         budget, ours = methods.pop(OURS)
-        compared = [pair(title, budget, ours, theirs) for title, (_, theirs) in methods.items()]
+        bar = SETTINGS[name].in_norm(at[1]).bar
+        compared = [pair(title, budget, ours, theirs, bar) for title, (_, theirs) in methods.items()]
         found[at] = best_first([one for one in compared if one])
     return found
 

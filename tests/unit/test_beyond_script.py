@@ -80,6 +80,15 @@ def test_where_ours_fails_with_all_of_the_budget_the_others_count_as_what_they_s
     assert beyond.pair("theirs", 500, ours, may_fool_all).budget == 70  # which is then the largest that is known of
 
 
+def test_a_bound_above_the_bar_tells_nothing(beyond: ModuleType, sides: list[dict[str, Row]]) -> None:
+    slow = {name: replace(row, queries=90 + row.queries) for name, row in sides[0].items()}
+    found = beyond.pair("theirs", 10_000, slow, sides[1])
+    assert (found.budget, found.ratio_words) == (10_000, "≤ 2.31")
+    within = beyond.pair("theirs", 10_000, slow, sides[1], bar=0.5)
+    assert (within.budget, within.given, within.ours.successes) == (100, 100, 5)
+    assert beyond.pair("theirs", 100, slow, sides[1], bar=0.5).ratio_words == "2.31"
+
+
 def test_a_run_cut_short_counts_up_to_its_first_unfinished_image(
     beyond: ModuleType, sides: list[dict[str, Row]]
 ) -> None:
